@@ -24,7 +24,7 @@ from torchstone.core.records import (
     Run,
     Variant,
 )
-from torchstone.core.run_settings import Settings, environment_from
+from torchstone.core.run_settings import Environment, Settings, environment_from
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import CAPTURE_METRICS, FAILED, METRICS, PASSED, SKIPPED, STATUSES, Probe
 from torchstone.formats.torch.expected_csv import DTYPES
@@ -318,6 +318,9 @@ def full_runs(draw: st.DrawFn) -> Run:
     ]
     revision = draw(st.builds(Revision, TEXTS, TEXTS, st.none() | st.booleans(), TEXTS))
     environment, settings = draw(JSON_OBJECTS), draw(JSON_OBJECTS)
+    for ours in Environment.__struct_fields__:
+        environment.pop(ours, None)  # these have types; other keys may have any value
+    settings.pop("sources", None)  # with sources, the settings would be torchstone's own
     return Run(
         draw(TEXTS),
         tuple(cases),

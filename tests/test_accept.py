@@ -353,7 +353,7 @@ def test_a_new_baseline_has_what_metric_chooses_and_no_rows_without_numbers(
         )
     )
     assert "no numbers to expect" in ran.out
-    assert Path("n.csv").read_text() == "name,compression_ratio\na,0.900000\n"
+    assert Path("n.csv").read_text() == "name,compression_ratio\na,0.9\n"
 
 
 def test_new_counts_on_which_files_disagree_are_held_back(torchstone: Command, write: WriteFile) -> None:

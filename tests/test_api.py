@@ -29,6 +29,7 @@ CAPABILITIES = {
         "compare",
         "accept",
         "report",
+        "show",
         "explain",
         "doctor",
         "read",
@@ -200,12 +201,12 @@ class TestCheck:
     @pytest.mark.parametrize(
         ("options", "problem"),
         [
-            ({"baseline": "e.csv"}, "unknown field `baseline`"),
-            ({"rules": 5}, "Expected `str`, got `int`"),
+            ({"baseline": "e.csv"}, "unknown argument 'baseline'\n  did you mean 'baselines'? "),
+            ({"rules": 5}, "rules=5: expected a string, or several strings"),
             ({"baselines": "expected.csv", "block": "unheard_of"}, "unheard_of: no such verdict"),
             (
-                {"baselines": "expected.csv", "policy": "lenient"},
-                "--policy lenient: expected strict, upstream",
+                {"baselines": "expected.csv", "policy": "lax"},
+                "--policy lax: expected strict, lenient, upstream",
             ),
             ({"baselines": "expected.csv", "policy": "upstream", "upstream_version": "0.1"}, "0.1"),
             ({"as_of": "yesterday"}, "as_of"),
@@ -272,7 +273,7 @@ class TestCompare:
         [
             ({"margin": 2}, "expected a share"),
             ({"alpha": 0}, "expected a share"),
-            ({"policy": "lenient"}, "--policy lenient"),
+            ({"policy": "lax"}, "--policy lax"),
             ({"sort": "size"}, "expected verdict"),
             ({"better": {"x": "sideways"}}, "METRIC=lower"),
             ({"block": "unheard_of"}, "no such verdict"),

@@ -108,8 +108,15 @@ def test_a_plan_names_the_cases_and_leaves_no_file(folder: Path) -> None:
         ({"resume": "bench_it.py", "devices": "cpu"}, "devices cannot be used with --resume"),
         ({"resume": "bench_it.py"}, "this is not a run file"),
         ({"targets": "bench_it.py", "output": "bench_it.py"}, "bench_it.py already exists"),
-        ({"targets": "bench_it.py", "speed": 9}, "unknown field `speed`"),
-        ({"targets": 5}, "Expected `str`, got `int`"),
+        ({"targets": "bench_it.py", "speed": 9}, "unknown argument 'speed'"),
+        ({"targets": "bench_it.py", "shard": 5}, "shard=5: expected two whole numbers"),
+        ({"targets": "bench_it.py", "timeout": "x"}, "timeout='x': expected a number"),
+        (
+            {"targets": "bench_it.py", "compile_options": 5},
+            "compile_options=5: expected a dictionary of strings",
+        ),
+        ({"targets": "bench_it.py", "on_event": 5}, "on_event=5: expected a function"),
+        ({"targets": 5}, "targets=5: expected a string, or several strings"),
     ],
 )
 def test_what_cannot_be_meant_is_an_error_before_anything_starts(

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.define import benchmark_base
 from torchstone.define.counted import Counted
 from torchstone.worker.benchmark_sources import SourceError, find_measured, load_source
 from torchstone.worker.pr_time_files import PrTimeBenchmark
 from torchstone.worker.protocol.replies import CountedFound
+from torchstone.worker.protocol.source_message import SourceMessage
 from torchstone.worker.survey import _look_at
 
 Load = Callable[..., dict[str, Any]]
@@ -54,16 +54,16 @@ if __name__ == "__main__":
 
 
 @pytest.fixture
-def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., BenchmarkSource]]:
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., SourceMessage]]:
     """Writes a file, and gives it as a source; what loading it puts into this process is taken out again."""
     before = dict(sys.modules)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "argv", ["pytest"])
 
-    def write(text: str, name: str = "written_for_original") -> BenchmarkSource:
+    def write(text: str, name: str = "written_for_original") -> SourceMessage:
         path = tmp_path / f"{name}.py"
         path.write_text(textwrap.dedent(text))
-        return BenchmarkSource("file", name, str(path))
+        return SourceMessage("file", name, str(path))
 
     yield write
     for name in set(sys.modules) - set(before):
@@ -72,24 +72,24 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     benchmark_base.take_recorded()
 
 
-def names(source: BenchmarkSource) -> list[str]:
+def names(source: SourceMessage) -> list[str]:
     return [each.name for each in load_source(source).counted()]
 
 
-def refused(source: BenchmarkSource) -> SourceError:
+def refused(source: SourceMessage) -> SourceError:
     with pytest.raises(SourceError) as caught:
         load_source(source)
     assert caught.value.path == source.path
     return caught.value
 
 
-def find(source: BenchmarkSource, name: str) -> Counted:
+def find(source: SourceMessage, name: str) -> Counted:
     found = find_measured(source, name, "instructions")
     assert isinstance(found, Counted)
     return found
 
 
-def test_main_tells_what_there_is_and_measures_nothing(source: Callable[..., BenchmarkSource]) -> None:
+def test_main_tells_what_there_is_and_measures_nothing(source: Callable[..., SourceMessage]) -> None:
     first, second = load_source(source(HEAD + MAIN)).counted()
     assert (first.name, first.counts, first.metric) == ("sums_10", "all", "instruction_count")
     assert (second.counts, second.metric) == ("compile", "compile_time_instruction_count")
@@ -100,7 +100,7 @@ def test_main_tells_what_there_is_and_measures_nothing(source: Callable[..., Ben
     assert sys.argv == ["pytest"]
 
 
-def test_a_survey_tells_of_counted_work_beside_benchmarks(source: Callable[..., BenchmarkSource]) -> None:
+def test_a_survey_tells_of_counted_work_beside_benchmarks(source: Callable[..., SourceMessage]) -> None:
     made = """
         import torchstone
         @torchstone.benchmark
@@ -120,7 +120,7 @@ def test_a_survey_tells_of_counted_work_beside_benchmarks(source: Callable[..., 
     assert (work.description, work.in_children, work.iterations) == ("a sum of 20 numbers", False, 7)
 
 
-def test_the_hooks_are_called_as_counted_work_is(source: Callable[..., BenchmarkSource]) -> None:
+def test_the_hooks_are_called_as_counted_work_is(source: Callable[..., SourceMessage]) -> None:
     work = find(source(HEAD + MAIN), "sums_10")
     assert isinstance(work, PrTimeBenchmark)
     work.prepare_once()
@@ -133,7 +133,7 @@ def test_the_hooks_are_called_as_counted_work_is(source: Callable[..., Benchmark
 
 
 def test_what_is_compiled_is_compiled_under_the_settings_of_recorded_histories(
-    source: Callable[..., BenchmarkSource],
+    source: Callable[..., SourceMessage],
 ) -> None:
     config = pytest.importorskip("torch._dynamo.config")
     sees = """
@@ -155,7 +155,7 @@ def test_what_is_compiled_is_compiled_under_the_settings_of_recorded_histories(
 
 
 def test_a_garbage_collector_that_the_work_turned_off_is_turned_on_again(
-    source: Callable[..., BenchmarkSource],
+    source: Callable[..., SourceMessage],
 ) -> None:
     stops = "\nimport gc\nSums._prepare = lambda self: gc.disable()\n"
     work = find(source(HEAD + stops + MAIN), "sums_10")
@@ -167,7 +167,7 @@ def test_a_garbage_collector_that_the_work_turned_off_is_turned_on_again(
 
 
 def test_main_is_left_at_the_wanted_benchmark_with_all_that_it_has_set_up(
-    source: Callable[..., BenchmarkSource],
+    source: Callable[..., SourceMessage],
 ) -> None:
     main = """
         state = []
@@ -188,7 +188,7 @@ def test_main_is_left_at_the_wanted_benchmark_with_all_that_it_has_set_up(
 
 
 def test_a_process_group_that_main_began_is_there_for_the_work_and_ended_after_it(
-    source: Callable[..., BenchmarkSource],
+    source: Callable[..., SourceMessage],
 ) -> None:
     distributed = pytest.importorskip("torch.distributed")
     main = """
@@ -216,7 +216,7 @@ def test_a_process_group_that_main_began_is_there_for_the_work_and_ended_after_i
 
 
 def test_a_file_without_main_has_a_block_that_python_would_run(
-    source: Callable[..., BenchmarkSource],
+    source: Callable[..., SourceMessage],
 ) -> None:
     block = """
         if "__main__" == __name__:
@@ -228,17 +228,17 @@ def test_a_file_without_main_has_a_block_that_python_would_run(
     assert names(source(HEAD + textwrap.dedent(block))) == ["sums_3", "sums_4"]
 
 
-def test_a_main_that_nothing_calls_is_called(source: Callable[..., BenchmarkSource]) -> None:
+def test_a_main_that_nothing_calls_is_called(source: Callable[..., SourceMessage]) -> None:
     assert names(source(HEAD + MAIN.partition("if __name__")[0])) == ["sums_10", "sums_20"]
 
 
-def test_a_benchmark_without_a_count_is_not_measured(source: Callable[..., BenchmarkSource]) -> None:
+def test_a_benchmark_without_a_count_is_not_measured(source: Callable[..., SourceMessage]) -> None:
     more = "\nSums(1).collect_all().print()\n"
     assert names(source(HEAD + more + MAIN)) == ["sums_10", "sums_20"]
 
 
 def test_early_files_keep_attributes_where_there_are_methods_today(
-    source: Callable[..., BenchmarkSource],
+    source: Callable[..., SourceMessage],
 ) -> None:
     early = """
         from benchmark_base import BenchmarkBase
@@ -258,7 +258,7 @@ def test_early_files_keep_attributes_where_there_are_methods_today(
 
 
 def test_another_benchmark_base_in_the_folder_or_on_the_path_is_not_used(
-    source: Callable[..., BenchmarkSource], tmp_path: Path
+    source: Callable[..., SourceMessage], tmp_path: Path
 ) -> None:
     decoy = "raise RuntimeError('the original needs a library that is not here')\n"
     (tmp_path / "benchmark_base.py").write_text(decoy)
@@ -293,7 +293,7 @@ def main():
 
 
 def test_a_benchmark_that_measures_itself_does_so_only_when_it_is_measured(
-    source: Callable[..., BenchmarkSource],
+    source: Callable[..., SourceMessage],
 ) -> None:
     made = source(HEAD + SELF_MEASURED)
     first, second = load_source(made).counted()
@@ -324,7 +324,7 @@ def test_a_benchmark_that_measures_itself_does_so_only_when_it_is_measured(
     ],
 )
 def test_what_a_benchmark_that_measures_itself_leaves_is_read_with_care(
-    source: Callable[..., BenchmarkSource], results: str, said: str
+    source: Callable[..., SourceMessage], results: str, said: str
 ) -> None:
     made = SELF_MEASURED.replace('[(self.name(), "import_us", 90)]', results)
     work = find(source(HEAD + made), "imports_json")
@@ -363,27 +363,27 @@ def test_what_a_benchmark_that_measures_itself_leaves_is_read_with_care(
     ],
 )
 def test_a_main_that_tells_nothing_useful_is_an_error_with_its_place(
-    source: Callable[..., BenchmarkSource], main: str, said: str, line: int | None
+    source: Callable[..., SourceMessage], main: str, said: str, line: int | None
 ) -> None:
     error = refused(source(HEAD + main))
     assert said in error.message
     assert error.line == (None if line is None else HEAD.count("\n") + line)
 
 
-def test_a_name_that_a_decorator_gave_too_is_refused(source: Callable[..., BenchmarkSource]) -> None:
+def test_a_name_that_a_decorator_gave_too_is_refused(source: Callable[..., SourceMessage]) -> None:
     same = "import torchstone\n@torchstone.counted(name='sums_10')\ndef f():\n    return list\n"
     assert "sums_10 is defined twice" in refused(source(same + HEAD + MAIN)).message
 
 
 def test_a_file_with_nothing_in_it_says_both_ways_to_define_something(
-    source: Callable[..., BenchmarkSource],
+    source: Callable[..., SourceMessage],
 ) -> None:
     message = refused(source("x = 1\n")).message
     assert "@torchstone.benchmark" in message
     assert "@torchstone.counted" in message
 
 
-def test_a_name_that_is_no_longer_there_is_told(source: Callable[..., BenchmarkSource]) -> None:
+def test_a_name_that_is_no_longer_there_is_told(source: Callable[..., SourceMessage]) -> None:
     with pytest.raises(SourceError, match="no benchmark 'gone'"):
         find_measured(source(HEAD + MAIN), "gone", "instructions")
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from torchstone.core.caution_kinds import WORDING, CautionKind, caution_message
-from torchstone.core.cautions import Caution, caution_of, make_caution, merge_cautions, merged, recorded
+from torchstone.core.caution_kinds import WORDING, CautionKind
+from torchstone.core.cautions import Caution, make_caution, merge_cautions, merged, recorded
 from torchstone.core.details.capture_details import CaptureDetails, GraphBreak
 from torchstone.core.records import Case, Outcome
 from torchstone.measure.case_end import make_outcome
+from torchstone.measure.worker_messages import caution_of
+from torchstone.worker.protocol.caution_message import caution_message
 from torchstone.worker.protocol.codec import to_json
 from torchstone.worker.protocol.replies import CaseReply, Malformed, decode_reply
 
@@ -29,8 +31,27 @@ def test_a_worker_and_the_parent_mean_the_same() -> None:
     assert caution == caution_of(message)
     assert caution == make_caution(CautionKind.BUSY_MACHINE, rate=12.4, share=0.25)
     assert "took the processor away 12 times a second, for 25% of the time" in caution.text
-    assert caution.text.endswith("; stop that or use fewer threads")
-    assert caution.advice == "stop that or use fewer threads"
+    assert caution.text.endswith("; stop that work, or use fewer threads")
+    assert caution.advice == "stop that work, or use fewer threads"
+
+
+@pytest.mark.parametrize(
+    ("threads", "advises_fewer"), [([1], False), ([4], True), ([1, 4], True), ([1, 1], False)]
+)
+def test_nothing_is_advised_that_is_already_so(threads: list[int], advises_fewer: bool) -> None:
+    busy = [make_caution(CautionKind.BUSY_MACHINE, rate=12, share=0.25, threads=count) for count in threads]
+    (caution,) = merged(busy)
+    assert ("fewer threads" in caution.text) is advises_fewer
+    assert "stop that work" in caution.text
+
+
+def test_a_range_says_its_unit_once_and_holds_what_only_some_of_the_cautions_have() -> None:
+    old = make_caution(CautionKind.BUSY_MACHINE, rate=1.2, share=0.25)
+    new = make_caution(CautionKind.BUSY_MACHINE, rate=1240.0, share=0.61, threads=1)
+    (caution,) = merged([old, new])
+    assert "away 1 to 1,240 times a second, for 25 to 61% of the time" in caution.text
+    assert caution.text.endswith("; stop that work")
+    assert caution.text == f"{caution.statement}; {caution.advice}"
 
 
 def test_those_that_differ_only_in_numbers_are_one_with_a_range() -> None:
@@ -65,6 +86,8 @@ def test_texts_of_old_files_are_never_merged_by_the_digits_in_them() -> None:
         [{"kind": "few_pairs"}],
         [{"kind": "few_pairs", "numbers": {"pairs": "many"}}],
         [{"kind": "few_pairs", "numbers": {"pairs": 1, "more": 2}}],
+        [{"kind": "few_pairs", "numbers": {"pairs": 1, "threads": 2}}],
+        [{"kind": "busy_machine", "numbers": {"rate": 1, "threads": 2}}],
         [{"kind": "recorded", "names": {"text": 5}}],
         [{"kind": "inputs_changed", "other": 1}],
     ],

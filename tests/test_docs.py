@@ -22,7 +22,6 @@ import torchstone as public
 from call_walks import Call, Step, first_not_taken, names_in, read_walks, recorded
 from conftest import Command
 from torchstone.cli.group import torchstone as group
-from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.config import POLICIES, RULE_KINDS
 from torchstone.core.vocabulary import METRICS, PROBES, STATUSES, VERDICTS
 from torchstone.formats import FORMATS
@@ -32,6 +31,7 @@ from torchstone.measure.executors.selection import using_executor
 from torchstone.reporting.dialects.styles import STYLES
 from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, MeasureOptions, PairPart, encode_job
 from torchstone.worker.protocol.replies import BenchmarkFound
+from torchstone.worker.protocol.source_message import SourceMessage
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -250,7 +250,7 @@ def test_the_parent_takes_every_step_of_a_walk_in_order(
 def test_a_worker_takes_every_step_of_a_walk_in_order(walk: str) -> None:
     (steps,) = [block.steps for block in WALKS[walk] if block.process == "worker"]
     job = MeasureJob(
-        BenchmarkSource("suite", "smoke"),
+        SourceMessage("suite", "smoke"),
         "mlp",
         "performance",
         CaseAxes("cpu", "eager", "inference", "float32", batch_size=2),

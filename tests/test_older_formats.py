@@ -19,6 +19,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.records import Outcome, Run
 from torchstone.core.run_file import FORMAT, decode_run, encode_run
 from torchstone.core.vocabulary import Probe
+from torchstone.gate.criteria import Criteria, criteria_of_run
 from torchstone.measure.journal import reopen_journal
 
 FOLDER = Path(__file__).parent / "run_files" / "format_1"
@@ -101,8 +102,12 @@ def test_a_failure() -> None:
 
 def test_both_sides_of_a_comparison() -> None:
     a, b = read("ab_a"), read("ab_b")
-    assert (a.settings.pairing["side"], b.settings.pairing["side"]) == ("A", "B")
-    assert a.settings.pairing["session"] == b.settings.pairing["session"]
+    assert a.settings.pairing is not None
+    assert b.settings.pairing is not None
+    assert (a.settings.pairing.side, b.settings.pairing.side) == ("A", "B")
+    assert a.settings.pairing.session == b.settings.pairing.session
+    assert criteria_of_run(a.settings, "abs_latency") == Criteria(0.02, 0.0025, "lower", is_alone=True)
+    assert criteria_of_run(a.settings, "speedup") is None
     assert len(a.outcomes[0].measurements[0].trials) == len(b.outcomes[0].measurements[0].trials) == 2
 
 

@@ -22,7 +22,7 @@ class EndedError(Exception):
     """The worker wants to end its process."""
 
 
-def answer(channel: Channel, job: dict[str, Any], said: list[dict[str, Any]]) -> None:
+def answer(channel: Channel, job: dict[str, Any], said: list[dict[str, Any]], done: threading.Event) -> None:
     """Be the parent: send the job, and an order whenever the worker waits for one."""
     channel.send(job)
     taken = 0
@@ -30,6 +30,8 @@ def answer(channel: Channel, job: dict[str, Any], said: list[dict[str, Any]]) ->
         said.append(message)
         if "want" in message:
             channel.send(encode_order(GiveTurn()))
+        elif "result" in message:
+            done.set()
         elif "each" in message or "took" in message:
             channel.send(encode_order(MakeCalls(1 if taken < TURNS else 0)))
             taken += 1
@@ -48,7 +50,8 @@ def main() -> None:
     asked = json.load(sys.stdin)
     ours, theirs = socket.socketpair()
     said: list[dict[str, Any]] = []
-    parent = threading.Thread(target=answer, args=(Channel(ours), asked["job"], said))
+    done = threading.Event()
+    parent = threading.Thread(target=answer, args=(Channel(ours), asked["job"], said, done))
     parent.start()
     os._exit, leave = end, os._exit  # type: ignore[assignment]
     with recorded(set(asked["keys"])) as calls:
@@ -56,6 +59,7 @@ def main() -> None:
             run_worker(theirs.detach(), None)
         except EndedError:
             os._exit = leave
+    done.wait(60)
     (result,) = [message["result"] for message in said if "result" in message]
     told = {"status": result["status"], "calls": [[call.key, sorted(call.callers)] for call in calls]}
     sys.stdout.write(f"{json.dumps(told)}\n")

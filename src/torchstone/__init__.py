@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         PairMeasured,
         PhaseEntered,
         Planned,
+        Prepared,
         Preparing,
         PrTimeResult,
         Reading,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         RunResult,
         SelfCompared,
         SelftestResult,
+        ShowResult,
         TorchstoneError,
         UsageError,
         ab,
@@ -67,10 +69,12 @@ if TYPE_CHECKING:
         report,
         run,
         selftest,
+        show,
         stream,
     )
     from torchstone.define.benchmarks import Benchmark, Check, Suite, Work, benchmark
     from torchstone.define.counted import Counted, counted
+    from torchstone.define.custom_metrics import metric
 
 __version__ = "0.1.0"
 
@@ -99,6 +103,7 @@ __all__ = [
     "PhaseEntered",
     "Planned",
     "PrTimeResult",
+    "Prepared",
     "Preparing",
     "Reading",
     "ReportResult",
@@ -106,6 +111,7 @@ __all__ = [
     "RunResult",
     "SelfCompared",
     "SelftestResult",
+    "ShowResult",
     "Suite",
     "TorchstoneError",
     "UsageError",
@@ -122,24 +128,30 @@ __all__ = [
     "doctor",
     "explain",
     "main",
+    "metric",
     "plan",
     "pr_time",
     "read",
     "report",
     "run",
     "selftest",
+    "show",
     "stream",
 ]
 
 _DEFINING = {
     **dict.fromkeys(("Benchmark", "Check", "Suite", "Work", "benchmark"), "torchstone.define.benchmarks"),
     **dict.fromkeys(("Counted", "counted"), "torchstone.define.counted"),
+    "metric": "torchstone.define.custom_metrics",
 }
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  (a function or a class, loaded on first use)
     if name not in __all__:
         raise AttributeError(f"module 'torchstone' has no attribute '{name}'")
+    if name in _DEFINING:
+        # torch.compile does not look into this function: once a file defines benchmarks, ``metric`` is a plain name.
+        globals()["metric"] = import_module(_DEFINING["metric"]).metric
     return getattr(import_module(_DEFINING.get(name, "torchstone.api")), name)
 
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchstone.analyze.evidence import EXACT, PAIRED, WELCH, Comparison, Evidence
+from torchstone.analyze.evidence import EXACT, MOST_MORE, PAIRED, WELCH, Comparison, Evidence
 from torchstone.analyze.ratio_interval import (
-    MOST_MORE,
     compare_pairs,
     compare_trials,
     mean_effect,

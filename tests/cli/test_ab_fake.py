@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from conftest import Command
 from live_processes import read_run
-from torchstone.measure.ab import experiment
+from torchstone.measure import session
+from torchstone.measure.ab import budget, experiment, sides
 from torchstone.measure.ab import pair as turns
-from torchstone.measure.executors.fake import FakeExecutor, Script, fails, passes, takes_turns
+from torchstone.measure.executors.fake import FakeExecutor, FakeLauncher, Script, fails, passes, takes_turns
+from torchstone.measure.executors.protocol import LauncherRequest
 from torchstone.measure.executors.selection import using_executor
 from torchstone.worker.protocol.jobs import MeasureJob
 from torchstone.worker.protocol.replies import BenchmarkFound
@@ -85,40 +85,171 @@ def test_a_case_that_fails_on_both_sides_could_not_be_measured(torchstone: Comma
     assert "B failed: eager_fail_to_run: ValueError: no" in ran.out
 
 
-def test_a_budget_that_is_spent_leaves_cases_inconclusive_which_only_strict_takes_for_a_failure(
-    torchstone: Command, workers: Ab, tmp_path: Path
+class Clock:
+    """A clock that stands still, unless a worker or a keeper takes its time."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def slowed(
+        self, seconds: float, measure: Callable[[MeasureJob], Script]
+    ) -> Callable[[MeasureJob], Script]:
+        """Workers that take so many seconds each; a pair takes twice as long."""
+
+        def answer(job: MeasureJob) -> Script:
+            self.now += seconds
+            return measure(job)
+
+        return answer
+
+
+class SlowExecutor(FakeExecutor):
+    """Loads torch for so many seconds on each side."""
+
+    def __init__(self, clock: Clock, seconds: float, measure: Callable[[MeasureJob], Script]) -> None:
+        super().__init__(measure, [BenchmarkFound("steps", 4, modes=("inference",))])
+        self._clock, self._seconds = clock, seconds
+
+    def open(self, request: LauncherRequest) -> FakeLauncher:
+        self._clock.now += self._seconds
+        return super().open(request)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Replaces the clock of everything that looks at the budget."""
+    found = Clock()
+    for module in (budget, experiment, turns, session, sides):
+        monkeypatch.setattr(module, "time", found)
+    return found
+
+
+def joined(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_the_first_pair_shows_what_a_verdict_takes_and_that_the_budget_is_too_short(
+    torchstone: Command, workers: Ab, clock: Clock, tmp_path: Path
 ) -> None:
-    workers(lasting(1.0, 1.0), "steps", "fails")
-    arguments = ("ab", "bench_ab.py", *SIDES, "--budget", "0.1ms")
-    ran = torchstone(*arguments, *FILES)
-    assert ran.code == 0
-    assert "2 inconclusive" in ran.out
-    assert "one pair, which is not enough to decide" in " ".join(ran.out.split())
-    assert "the budget was spent before a pair was measured" in ran.out
-    assert "--strict" in ran.out
-    run = read_run(tmp_path / "a.jsonl").run
-    assert [each.status for each in run.outcomes] == ["pass"]
-    assert {case.benchmark for case in run.plan} == {"fails", "steps"}
-    assert torchstone(*arguments, "--strict").code == 1
+    workers(clock.slowed(3.0, lasting(1.0, 1.25)))
+    arguments = ("ab", "bench_ab.py", *SIDES, "--budget", "30s")
+    ran = torchstone(*arguments, *FILES, "-o", "page.html")
+    assert ran.code == 1
+    lines = ran.err.splitlines()
+    assert (
+        "a pair takes 6 s here, a verdict takes at least 10 pairs: about 1 min in all; --budget is 30 s"
+        in lines
+    )
+    assert "the budget is probably too short to decide anything: try --budget 80s" in lines
+    assert joined(ran.out).startswith(
+        "[1/1] steps inference inconclusive not yet known (4 of at least 10 pairs) the budget was spent"
+        " after 4 pairs, and at least 10 are needed to decide: about 6 more pairs (36 s)"
+    )
+    assert "inconclusive steps inference not yet known (4 of at least 10 pairs) 4 1 ms 1.25 ms" in joined(
+        ran.out
+    )
+    assert "about 36 s more would probably settle it: --budget 80s" in ran.out.splitlines()
+    page = (tmp_path / "page.html").read_text()
+    assert "not yet known (4 of at least 10 pairs)" in page
+    assert "about 36 s more would probably settle it: --budget 80s" in page
+    assert "?, ?" not in page + ran.out
+    assert torchstone(*arguments, "--policy", "lenient").code == 0
 
 
-def test_a_failure_is_tried_again_even_if_the_budget_is_spent(torchstone: Command, workers: Ab) -> None:
+def test_a_budget_that_suffices_is_said_to_without_advice(
+    torchstone: Command, workers: Ab, clock: Clock
+) -> None:
+    workers(clock.slowed(3.0, lasting(1.0, 1.25)))
+    ran = torchstone("ab", "bench_ab.py", *SIDES, "--budget", "80s")
+    assert (ran.code, "1 regression" in ran.out) == (1, True)
+    assert "about 1 min in all; --budget is 1 min 20 s" in ran.err
+    assert "too short" not in ran.err
+    assert "settle" not in ran.out
+
+
+def test_a_budget_that_nobody_gave_allows_for_slow_pairs(
+    torchstone: Command, workers: Ab, clock: Clock
+) -> None:
+    workers(clock.slowed(60.0, lasting(1.0, 1.25)))
+    ran = torchstone("ab", "bench_ab.py", *SIDES)
+    assert (ran.code, "1 regression" in ran.out) == (1, True)
+    assert "a pair takes 2 min here" in ran.err
+    assert "about 20 min in all; the default --budget is 30 min" in ran.err
+
+
+def test_all_cases_share_the_budget_and_take_turns(torchstone: Command, workers: Ab, clock: Clock) -> None:
+    workers(clock.slowed(3.0, lasting(1.0, 1.25)), "steps", "other")
+    ran = torchstone("ab", "bench_ab.py", *SIDES, "--budget", "50s")
+    assert "at least 10 pairs of each of 2 cases: about 2 min in all; --budget is 50 s" in ran.err
+    assert "too short to decide every case" in ran.err
+    assert ran.out.count("not yet known (4 of at least 10 pairs)") == 4  # a line and a row of each
+    assert "about 1 min 12 s more would probably settle it: --budget 3m" in ran.out
+
+
+def test_preparation_counts_and_is_shown_with_its_seconds(
+    torchstone: Command, workers: Ab, clock: Clock
+) -> None:
+    workers(lasting(1.0, 1.0))
+    with using_executor(SlowExecutor(clock, 20.0, clock.slowed(3.0, lasting(1.0, 1.25)))):
+        ran = torchstone("ab", "bench_ab.py", *SIDES, "--budget", "60s")
+    assert ran.code == 1
+    assert "seed" in ran.err
+    assert "at most 1:00 in all; preparing took 0:40" in ran.err
+    assert "about 1 min 40 s in all; --budget is 1 min" in ran.err
+    assert "not yet known (3 of at least 10 pairs)" in ran.out
+    assert "1 inconclusive (margin 2%, alpha 0.25%) in 0:58" in ran.out
+
+
+def test_preparation_that_takes_the_whole_budget_ends_inconclusive_and_writes_nothing(
+    torchstone: Command, workers: Ab, clock: Clock, tmp_path: Path
+) -> None:
+    workers(lasting(1.0, 1.0))
+    with using_executor(SlowExecutor(clock, 20.0, lasting(1.0, 1.0))):
+        ran = torchstone("ab", "bench_ab.py", *SIDES, *FILES, "--budget", "30s")
+    assert ran.code == 3
+    assert (
+        "error: inconclusive: the --budget of 30 s was spent before importing the benchmarks of B, and nothing was measured"
+        in ran.err
+    )
+    assert "leave --budget out" in ran.err
+    assert not list(tmp_path.glob("*.jsonl"))
+
+
+def test_a_pair_is_cut_off_when_the_budget_ends(
+    torchstone: Command, workers: Ab, clock: Clock, tmp_path: Path
+) -> None:
+    workers(lasting(1.0, 1.0))
+    with using_executor(SlowExecutor(clock, 14.0, clock.slowed(3.0, lasting(1.0, 1.0)))):
+        ran = torchstone("ab", "bench_ab.py", *SIDES, *FILES, "--budget", "30s")
+    assert "1 inconclusive" in ran.out
+    assert "the budget was spent during the first pair, which was cut off after 6 s (load)" in joined(ran.out)
+    assert (
+        "--budget has to allow for the preparation (28 s here) and at least 10 pairs of each case" in ran.out
+    )
+    assert read_run(tmp_path / "a.jsonl").run.outcomes == ()
+
+
+def test_a_compile_is_cut_off_when_the_budget_ends(torchstone: Command, workers: Ab, clock: Clock) -> None:
+    workers(clock.slowed(40.0, lambda _: passes()))
+    ran = torchstone("ab", "bench_ab.py", *SIDES, "--metric", "compile", "--budget", "30s")
+    assert "the budget was spent during the first pair, which was cut off after 40 s" in joined(ran.out)
+
+
+def test_a_failure_is_tried_again_even_if_the_budget_is_spent(
+    torchstone: Command, workers: Ab, clock: Clock
+) -> None:
     good = lasting(1.0, 1.0)
-    workers(lambda job: fails("OOM", "too large") if job.axes.backend == "eager" else good(job))
-    ran = torchstone("ab", "bench_ab.py", *SIDES, "--budget", "0.1ms")
+    workers(
+        clock.slowed(
+            14.0, lambda job: fails("OOM", "too large") if job.axes.backend == "eager" else good(job)
+        )
+    )
+    ran = torchstone("ab", "bench_ab.py", *SIDES, "--budget", "30s")
     assert (ran.code, "1 regression" in ran.out) == (1, True)
     assert "B failed: OOM: too large" in ran.out
-
-
-def test_a_budget_for_fewer_pairs_than_can_decide_says_so(
-    torchstone: Command, workers: Ab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workers(lasting(1.0, 4.0))
-    seconds = itertools.count()  # every look at the clock is a second later
-    monkeypatch.setattr(experiment, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
-    ran = torchstone("ab", "bench_ab.py", *SIDES, "--alpha", "0.000000001", "--budget", "16s")
-    assert ran.code == 0
-    assert "spent after 5 pairs, and at least 31 are needed to decide" in " ".join(ran.out.split())
 
 
 def test_compile_times_are_compared_by_workers_that_take_no_turns(

@@ -12,6 +12,7 @@ import pytest
 
 from conftest import Command, WriteFile, start_on_terminal
 from torchstone.cli.commands.judging.check import OPTIONS, check
+from torchstone.cli.group import COMMANDS
 from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.plain import parse_plainly
 from torchstone.core.records import Case, Outcome, Run
@@ -182,6 +183,21 @@ def test_tables_have_no_escapes_where_color_is_not_wanted(tmp_path: Path, write:
     assert "\x1b[" not in str(child.read())
 
 
+def test_errors_of_the_parser_read_as_all_others_do(torchstone: Command) -> None:
+    _, _, err = torchstone("check", "results.csv", "--baseline")
+    assert err == "error: option '--baseline' requires an argument\n  see 'torchstone check --help'\n"
+    _, _, err = torchstone("doctor", "here")
+    assert err == "error: got unexpected extra argument (here)\n  see 'torchstone doctor --help'\n"
+
+
+def test_a_table_in_place_of_a_run_file_is_named(torchstone: Command, write: WriteFile) -> None:
+    path = write("results.csv", "dev,name,batch_size,accuracy\ncpu,net,1,pass\n")
+    code, _, err = torchstone("repro", path, "net")
+    assert code == 2
+    assert "results.csv:1: this is not a run file: its format is accuracy (accuracy CSV of" in err
+    assert "give a file that 'torchstone run' has written" in err
+
+
 def test_a_misspelt_command_gets_a_suggestion(torchstone: Command) -> None:
     assert "did you mean 'check'?" in torchstone("chek", "r.csv").err
 
@@ -321,3 +337,34 @@ def test_two_files_with_the_same_case_are_named_with_what_to_do(
     )
     ran = torchstone("report", "a.jsonl", "a.jsonl")
     assert ran.err.endswith("\n  a.jsonl is named twice: name it once\n")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"]])
+def test_the_summary_of_every_command_fits_into_a_line_of_80_columns(
+    torchstone: Command, arguments: list[str]
+) -> None:
+    lines = torchstone(*arguments).out.splitlines()
+    assert max(map(len, lines)) <= 80
+    for name in COMMANDS:
+        (line,) = [line for line in lines if line.startswith(f"  {name} ")]
+        assert line.endswith(".")
+        assert not line.endswith("...")
+
+
+def test_the_options_of_run_stand_in_sections(torchstone: Command) -> None:
+    lines = torchstone("run", "--help").out.splitlines()
+    sections = [line.rstrip(":") for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert sections == [
+        "What to measure",
+        "Which cases",
+        "How long",
+        "Workers",
+        "Judging",
+        "Output",
+        "Probe accuracy",
+        "Probe compile_cache",
+        "Probe instructions",
+        "Probe scaling",
+        "Options",
+    ]
+    assert max(map(len, lines)) <= 80

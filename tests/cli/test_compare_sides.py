@@ -29,10 +29,9 @@ def test_memory_that_is_the_same_in_every_trial_is_judged(compare: Compare) -> N
     ran, report = compare(base, new)
     assert ran.code == 1
     assert [row["verdict"] for row in report["rows"]] == ["regression", "regression"]
-    one = [passed("a", trials("dynamo_peak_mem", 2.0))]
-    assert (
-        only_row(compare(one, [passed("a", trials("dynamo_peak_mem", 4.0))])[1])["verdict"] == "inconclusive"
-    )
+    one = [passed("a", measurement_of("speedup", (1.0,), {"interval": [0.9, 1.1], "confidence": 0.95}))]
+    other = [passed("a", measurement_of("speedup", (0.9,), {"interval": [0.8, 1.0], "confidence": 0.95}))]
+    assert only_row(compare(one, other)[1])["verdict"] == "inconclusive"
 
 
 def test_whole_numbers_of_a_metric_that_nobody_knows_may_repeat_too(compare: Compare) -> None:
@@ -46,7 +45,7 @@ def test_what_a_base_measured_before_it_failed_is_not_passed_over(compare: Compa
     ran, report = compare([late, passed("b", times(5))], [passed("a", times(15)), passed("b", times(5))])
     (row,) = [row for row in report["rows"] if (row["name"], row["metric"]) == ("a", "abs_latency")]
     assert (row["verdict"], row["reason"]) == ("inconclusive", "not comparable: BASE ended as timeout")
-    assert ran.code == 0
+    assert ran.code == 1
 
 
 def test_a_new_case_that_failed_blocks_and_says_so(compare: Compare) -> None:
@@ -59,7 +58,8 @@ def test_a_new_case_that_failed_blocks_and_says_so(compare: Compare) -> None:
     absent = failed("b", "not_available", "no GPU")
     ran, report = compare([good, absent], [good, crashed])
     assert ran.code == 1
-    assert compare([good, absent], [good, passed("b", times(5))])[0].code == 0
+    fresh = [good, absent], [good, passed("b", times(5))]
+    assert (compare(*fresh)[0].code, compare(*fresh, "--policy", "lenient")[0].code) == (1, 0)
 
 
 def test_a_single_sample_that_cannot_be_is_invalid_whatever_the_median(compare: Compare) -> None:
@@ -131,7 +131,7 @@ def test_a_failure_in_one_of_several_files_that_say_less_of_it_is_one_of_the_cas
     assert ran.code == 1, ran.err
     assert {key: row["verdict"] for key, row in rows_of(ran.out).items()} == {("a", "accuracy"): "regression"}
     back = torchstone("compare", new[0], base[0], "--base", new[1], "--new", base[1], "--format", "json")
-    assert back.code == 0, back.err
+    assert back.code == 1, back.err
     assert rows_of(back.out)["a", "accuracy"]["verdict"] == "improvement"
 
 
@@ -149,7 +149,7 @@ def test_another_batch_size_of_a_case_that_both_have_is_new(compare: Compare) ->
     )
     for options in ([], ["--compare-anyway"]):
         ran, report = compare([four], [four, eight], *options)
-        assert ran.code == 0, ran.err
+        assert ran.code == 1, ran.err
         assert sorted(row["verdict"] for row in report["rows"]) == ["new", "same"]
 
 
@@ -164,7 +164,7 @@ def test_files_of_one_side_that_were_measured_in_two_ways_are_compared_if_that_i
     arguments = ("compare", "base.jsonl", "new.jsonl", "--base", "more.jsonl", "--format", "json")
     assert "differ in start" in only_row(json.loads(torchstone(*arguments).out))["reason"]
     anyway = only_row(json.loads(torchstone(*arguments, "--compare-anyway").out))
-    assert anyway["reason"] is None
+    assert anyway["verdict"] == "same"
 
 
 def test_environments_that_differ_among_the_files_of_a_side_are_shown(
@@ -188,7 +188,7 @@ def test_a_change_from_nothing_is_named(torchstone: Command, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("was", "now", "verdict", "rate"),
     [
-        ("fail_accuracy", "pass_due_to_skip", "inconclusive", (0, 0)),
+        ("fail_accuracy", "pass_due_to_skip", "regression", (0, 0)),
         ("pass", "pass_due_to_skip", "regression", (1, 0)),
         ("pass_due_to_skip", "pass", "improvement", (0, 1)),
         ("pass_due_to_skip", "pass_due_to_skip", "expected_failure", (0, 0)),
@@ -229,7 +229,7 @@ def test_records_say_where_they_were_measured(torchstone: Command, tmp_path: Pat
         files.append(f"{side}.json")
     ran = torchstone("compare", *files)
     assert ran.out.startswith("environment: accelerator is H100, was A100")
-    assert ran.code == 0
+    assert ran.code == 1
 
 
 def report(version: str, bucket: int, seconds: float) -> str:
@@ -244,7 +244,7 @@ def test_the_head_of_a_ddp_report_says_what_cannot_be_compared(torchstone: Comma
     other = torchstone("compare", base, write("new.json", report("2.13", 25, 0.2)))
     assert other.out.startswith("environment: torch is 2.13, was 2.11")
     bucket = torchstone("compare", base, write("new.json", report("2.11", 1, 0.2)), "--format", "json")
-    reasons = {row["reason"] for row in json.loads(bucket.out)["rows"]}
+    reasons = {row.get("reason") for row in json.loads(bucket.out)["rows"]}
     assert any(
         "measured with bucket_size 1, the baseline with bucket_size 25" in str(each) for each in reasons
     )
@@ -262,9 +262,9 @@ def test_times_of_a_ddp_report_that_cannot_be_are_refused(
 
 def test_a_page_that_would_be_none_is_refused(torchstone: Command, tmp_path: Path) -> None:
     files = [write_run(tmp_path, f"{side}.jsonl", [passed("a", times(5))]) for side in ("base", "new")]
-    ran = torchstone("compare", *files, "-o", "page.html")
+    ran = torchstone("compare", *files, "-o", "page.html", "--format", "json")
     assert ran.code == 2
-    assert "this report is text, not an HTML page" in ran.err
+    assert "this report is json, not an HTML page" in ran.err
     assert not (tmp_path / "page.html").exists()
 
 

@@ -35,7 +35,7 @@ def test_a_certain_change_of_an_unknown_metric_needs_a_direction(compare: Compar
 @pytest.mark.parametrize(
     ("options", "margin"),
     [
-        ([], 0.02),
+        ([], 0.15),
         (["--margin", "3%"], 0.03),
         (["--margin", "3%", "--margin", "abs_*=0.07"], 0.07),
         (["--config", "mine.toml"], 0.08),

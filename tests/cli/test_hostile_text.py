@@ -89,6 +89,7 @@ def test_annotations_escape_what_would_end_a_property_or_a_line(torchstone: Comm
     [
         ("report", "new.jsonl", "-o", "page.html"),
         ("report", "new.jsonl", "--baseline", "base.jsonl", "--cross-environment", "-o", "page.html"),
+        ("compare", "base.jsonl", "new.jsonl", "--cross-environment", "-o", "page.html"),
         ("accept", "new.jsonl", "--baseline", "base.jsonl", "--dry-run", "--include-unstable"),
         ("export", "new.jsonl", "--to", "v3"),
         ("export", "new.jsonl", "--to", "run"),

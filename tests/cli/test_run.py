@@ -271,8 +271,8 @@ def test_a_finished_run_has_nothing_left_to_measure_but_its_other_files_can_stil
 def test_the_file_of_a_run_is_not_overwritten(there: Command) -> None:
     ran = there("run", "bench_mine.py", "-o", "run.jsonl")
     assert ran.code == 2
-    assert "run.jsonl already exists" in ran.err
-    assert "torchstone run --resume run.jsonl" in ran.err
+    assert "run.jsonl already exists: a finished run" in ran.err
+    assert "torchstone show run.jsonl" in ran.err
 
 
 def test_the_plan_can_be_looked_at_and_nothing_is_measured(there: Command, finished: Finished) -> None:

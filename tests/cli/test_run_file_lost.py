@@ -89,7 +89,7 @@ def test_two_sides_whose_file_is_replaced_are_compared_to_the_end(
     monkeypatch.setattr(ab, "need_separate_zygotes", lambda _: False)
     damage(tmp_path, "os.unlink('a.jsonl'); pathlib.Path('a.jsonl').write_text('precious')")
     ran = torchstone(
-        *("ab", "bench_lossy.py", "-k", "1", *QUICK, "--margin", "50%", "--budget", "2s"),
+        *("ab", "bench_lossy.py", "-k", "1", *QUICK, "--margin", "50%", "--budget", "10m"),
         *("--output-a", "a.jsonl", "--output-b", "b.jsonl"),
     )
     assert ran.code == 3, ran.err

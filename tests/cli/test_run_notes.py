@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from torchstone.cli.terminal.run_summary import print_summary, result_line
+from torchstone.cli.terminal.run_summary import print_summary
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution, recorded
 from torchstone.core.details.measurement_details import MeasurementDetails
-from torchstone.core.records import Case, Failure, Measurement, Outcome, Run
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Run, Variant
+from torchstone.reporting.run_text.case_lines import result_line
 
 FEW = "only {} pairs of calls were timed: too few for an interval"
 AGAIN = "it was recompiled while it was timed, so some samples include compile time"
@@ -48,7 +49,25 @@ class TestCautions:
     def test_they_take_few_lines(self, capsys: pytest.CaptureFixture[str]) -> None:
         lines = cautions_of(summary(capsys, *(timed(f"m{n}", f"{chr(97 + n)} " * 90) for n in range(20))))
         assert len(lines) <= 9
-        assert lines[-1].endswith("more; 'torchstone report' shows all")
+        assert lines[-1].endswith("more: torchstone show run.jsonl")
+
+    def test_their_advice_is_whole_and_not_what_is_already_so(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        told = [
+            timed(name, make_caution(CautionKind.BUSY_MACHINE, rate=rate, share=share, threads=1))
+            for name, rate, share in (("a", 1234.5, 0.61), ("b", 999.0, 0.73))
+        ]
+        text = " ".join(" ".join(cautions_of(summary(capsys, *told))).split())
+        assert text.startswith(
+            "- other work took the processor away 999 to 1,234 times a second, for 61 to 73% of the time"
+        )
+        assert text.endswith("; stop that work (2 cases: a, b)")
+
+    def test_cases_of_one_name_are_told_apart(self, capsys: pytest.CaptureFixture[str]) -> None:
+        cases = [Case("a", "performance", variant=Variant(dtype=dtype)) for dtype in ("float32", "bfloat16")]
+        told = [Outcome(case, "pass", cautions=(recorded(AGAIN),)) for case in cases]
+        assert "(2 cases: a (dtype float32), a (dtype bfloat16))" in " ".join(summary(capsys, *told).split())
 
     def test_none_can_disturb_the_terminal(self, capsys: pytest.CaptureFixture[str]) -> None:
         text = summary(capsys, timed("a\x1b[2J", "\x1b]0;title\x07\nline"))
@@ -67,6 +86,22 @@ class TestPrecision:
         )
         assert "\n2 of 3 speedups are not known to within 10 %: see --budget and --repeat\n" in text
 
+    def test_what_is_hardly_known_makes_no_mean_and_the_mean_has_its_interval(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        wide = timed("b", interval=(1.4, 2.5))
+        text = summary(capsys, timed("a", interval=(1.9, 2.1)), wide, timed("c", interval=(1.96, 2.04)))
+        assert "2.00x (1.95 to 2.05) of 2" in " ".join(text.split())
+        assert (
+            "1 of 3 speedups is not known to within 10 %: see --budget and --repeat. 1 is left out of the mean, "
+            "because its interval is wider than 50 %: b"
+        ) in " ".join(text.split())
+        text = summary(capsys, wide, timed("d", interval=(0.1, 9.0)))
+        assert "2 are left out of the mean, because their intervals are wider than 50 %: b, d" in " ".join(
+            text.split()
+        )
+        assert "2.0" not in text
+
     def test_where_all_are_known_nothing_is_said(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert "not known" not in summary(capsys, timed("c", interval=(1.9, 2.1)))
         assert "not known" not in summary(capsys, failed("no"))
@@ -77,20 +112,20 @@ TVM = "BackendCompilerFailed: backend='tvm' raised:\nModuleNotFoundError: No mod
 
 class TestReasons:
     def test_the_line_of_a_case_has_the_line_that_says_why(self) -> None:
-        assert result_line(failed(TVM), 1) == (
+        assert result_line(failed(TVM)) == (
             "fail_to_run: m perf: in compile: BackendCompilerFailed: backend='tvm' raised: "
             "ModuleNotFoundError: No module named 'tvm' Set TORCHDYNAMO_VERBOSE=1"
         )
 
     def test_a_long_one_is_cut_at_its_end(self) -> None:
-        reason = result_line(failed("x" * 1000), 1).partition("perf: ")[2]
+        reason = result_line(failed("x" * 1000)).partition("perf: ")[2]
         assert reason.startswith("in compile: xxx")
         assert reason.endswith("x…")
         assert len(reason) == 160
 
     def test_an_address_is_there_as_a_whole_or_not_at_all(self) -> None:
-        assert f"see {ADDRESS} …" in result_line(failed(f"see {ADDRESS} {'x' * 99}"), 1)
-        line = result_line(failed(f"{'some words ' * 10}see {ADDRESS}"), 1)
+        assert f"see {ADDRESS} …" in result_line(failed(f"see {ADDRESS} {'x' * 99}"))
+        line = result_line(failed(f"{'some words ' * 10}see {ADDRESS}"))
         assert line.endswith("some words see …")
 
     def test_after_the_table_the_first_lines_stand_one_below_the_other(

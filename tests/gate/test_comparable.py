@@ -13,8 +13,8 @@ from conftest import Command, Ran, WriteFile
 from stated_facts import measurement_of
 from torchstone.core.records import Case, Measurement, Outcome, Run
 from torchstone.core.run_file import encode_run
-from torchstone.core.vocabulary import METRICS
-from torchstone.gate.comparable import COUNTED_UNITS, depends_on_environment
+from torchstone.core.vocabulary import COUNTED_UNITS, METRICS
+from torchstone.gate.comparable import depends_on_environment
 
 HERE: dict[str, Any] = {
     "machine": {"host": "a", "kernel": "6.1", "cpu": {"model": "EPYC"}, "cores": {"allowed": 8}},

@@ -8,8 +8,8 @@ from torchstone.core.config import RULE_KINDS, parse_rule
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Rule
 from torchstone.core.vocabulary import METRICS, STATUSES, Verdict
+from torchstone.gate.defaults import DEFAULT_RULES
 from torchstone.gate.rules import (
-    DEFAULT_RULES,
     RuleBook,
     decide_number,
     decide_status,

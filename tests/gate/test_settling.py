@@ -9,7 +9,8 @@ from comparison_files import case_of
 from torchstone.analyze.evidence import WELCH, Comparison, Evidence
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.blocking_policy import comparison_policy
-from torchstone.gate.criteria import USUAL_ALPHA, Criteria
+from torchstone.gate.criteria import Criteria
+from torchstone.gate.defaults import USUAL_ALPHA
 from torchstone.gate.judge import judge_together
 from torchstone.gate.judgement import Row, Ruling
 

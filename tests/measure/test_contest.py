@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from live_processes import Bench
+from torchstone.core.details.outcome_details import OutcomeDetails
 from torchstone.core.records import Case, Failure, Outcome
+from torchstone.core.text.units import duration_text
 from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.measure.ab.pair import PairResult
 from torchstone.worker.machine.external_programs import ask
@@ -54,7 +56,33 @@ def test_without_failures_there_is_nothing_to_tell() -> None:
 def test_a_contest_that_waits_for_more_pairs_says_for_how_many() -> None:
     contest = decided((pair() for _ in range(20)), AbSettings(fewest_pairs=100))
     contest.give_up()
-    assert contest.reason == "about 80 more pairs would settle it"
+    assert contest.reason == (
+        "the budget was spent after 20 pairs, and at least 100 are needed to decide: about 80 more pairs"
+    )
+
+
+def test_an_undecided_contest_says_how_many_more_pairs_would_settle_it_and_how_long_they_take() -> None:
+    contest = Contest(CASE, (CASE, CASE), 0, AbSettings())
+    for number in range(12):
+        contest.take(pair(1.02 if number % 2 else 1.0), seconds=30.0)
+    contest.give_up()
+    more = contest.more_pairs()
+    assert more is not None
+    assert contest.reason == f"about {more} more pairs ({duration_text(30.0 * more)}) would settle it"
+
+
+def test_a_pair_after_the_first_is_expected_to_take_as_long_without_compiling() -> None:
+    contest = Contest(CASE, (CASE, CASE), 0, AbSettings())
+    assert contest.pair_seconds is None
+    compiled = [
+        Outcome(CASE, "pass", details=OutcomeDetails(phases={"compile": each})) for each in (25.0, 20.0)
+    ]
+    contest.take(PairResult(((1.0,), (1.0,)), (compiled[0], compiled[1])), seconds=30.0)
+    assert [contest.pair_seconds] == [5.0]
+    for seconds in (7.0, 9.0, 8.0):
+        contest.take(pair(), seconds)
+    assert contest.seconds == 54.0
+    assert [contest.pair_seconds] == [8.0]
 
 
 BENCHES = """

@@ -13,7 +13,7 @@ import pytest
 
 from torchstone.core.errors import UsageError
 from torchstone.measure.ab.changed_files import find_changes
-from torchstone.measure.ab.sides import check_out
+from torchstone.measure.ab.worktrees import check_out
 from torchstone.measure.code.revision import read_revision
 from torchstone.worker.scratch import Scratch, make_scratch
 
@@ -205,7 +205,7 @@ def test_ab_of_two_revisions_runs_no_hook(repository: Repository) -> None:
     git(repository.folder, "add", ".")
     git(repository.folder, "commit", "-q", "-m", "a benchmark")
     repository.arm()
-    command = [sys.executable, "-m", "torchstone", "ab", "bench_tiny.py", "--a", "rev=HEAD", "--b", "rev=HEAD", "--budget", "5s", "--backend", "eager"]  # fmt: skip
+    command = [sys.executable, "-m", "torchstone", "ab", "bench_tiny.py", "--a", "rev=HEAD", "--b", "rev=HEAD", "--margin", "50%", "--alpha", "20%", "--backend", "eager"]  # fmt: skip
     done = subprocess.run(
         command, cwd=repository.folder, capture_output=True, text=True, check=False, timeout=300
     )

@@ -229,7 +229,7 @@ def test_the_deepest_call_tree_of_a_profile_arrives(measure: Callable[..., list[
     for _ in range(DEEPEST_CALLS + 1):
         tree = ["call", 1, [tree]]
     profile = {"counter": "python", "unit": "calls", "stacks": {"unit": "calls", "tree": tree}}
-    result = Result("pass", extra={"profile": profile})
+    result = Result("pass", details=CaseDetails(profile=profile))
     (outcome,) = read_back(
         measure(answering({"result": to_json(make_reply(result, None))}), case_of("instructions"))
     )
@@ -385,14 +385,14 @@ def test_a_survey_that_does_not_fit_is_an_error_of_the_file_that_was_being_impor
     assert problem in str(raised.value)
 
 
-def test_a_speedup_of_nothing_is_shown_without_its_interval(
+def test_a_speedup_of_nothing_is_shown(
     measure: Callable[..., list[Outcome]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     measured = {"metric": "speedup", "samples": [0.0], "extra": {"interval": [0.5, 1.5]}}
     answer = {"result": {"status": "pass", "measurements": [measured], "extra": {}}}
     (outcome,) = measure(answering(answer), case_of("performance"))
     show(outcome)
-    assert "0.000x" in capsys.readouterr().out
+    assert "0.0x (0.5 to 1.5)" in capsys.readouterr().out
 
 
 # --- and whatever else a model may think of

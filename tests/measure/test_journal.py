@@ -21,7 +21,8 @@ from torchstone.core.records import Case, Failure, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
 from torchstone.core.run_settings import Settings
 from torchstone.measure.executors.protocol import CannotMeasureError
-from torchstone.measure.journal import create_journal, reopen_journal
+from torchstone.measure.journal import Journal, create_journal, reopen_journal
+from torchstone.measure.previous_file import set_aside
 from torchstone.measure.runner import repro_command
 
 CASES = tuple(
@@ -372,3 +373,61 @@ def test_a_run_that_can_write_nowhere_says_so(tmp_path: Path, monkeypatch: pytes
     shutil.rmtree(tmp_path / "runs")
     with pytest.raises(CannotMeasureError, match="removed or replaced during the run, and no replacement"):
         journal.append(OUTCOMES[0])
+
+
+def replacing(path: Path) -> Journal:
+    """A journal of a new run in place of a finished one."""
+    journal = create_journal(str(path), RUN)
+    for outcome in OUTCOMES:
+        journal.append(outcome)
+    journal.finish()
+    journal.close()
+    previous = set_aside(str(path))
+    journal = create_journal(str(path), RUN)
+    journal.previous = previous
+    return journal
+
+
+def test_a_replaced_file_is_kept_until_the_new_one_is_complete(tmp_path: Path) -> None:
+    path, aside = tmp_path / "run.jsonl", tmp_path / "run-before.jsonl"
+    journal = replacing(path)
+    assert read_run(aside).run.outcomes == tuple(OUTCOMES)
+    journal.append(OUTCOMES[0])
+    assert aside.exists()
+    for outcome in OUTCOMES[1:]:
+        journal.append(outcome)
+    journal.finish()
+    assert not aside.exists()
+    journal.close()
+    assert read_run(path).run.finished
+
+
+def test_a_replaced_file_is_put_back_if_the_new_one_has_no_outcome(tmp_path: Path) -> None:
+    path, aside = tmp_path / "run.jsonl", tmp_path / "run-before.jsonl"
+    journal = replacing(path)
+    journal.close()
+    assert journal.has_put_back
+    assert read_run(path).run.outcomes == tuple(OUTCOMES)
+    assert not aside.exists()
+
+
+def test_a_replaced_file_stays_beside_an_interrupted_one(tmp_path: Path) -> None:
+    path, aside = tmp_path / "run.jsonl", tmp_path / "run-before.jsonl"
+    journal = replacing(path)
+    journal.append(OUTCOMES[0])
+    journal.close()
+    assert not journal.has_put_back
+    assert len(read_run(path).run.outcomes) == 1
+    assert read_run(aside).run.outcomes == tuple(OUTCOMES)
+    further = set_aside(str(path))
+    assert further
+    assert Path(further.aside).name == "run-before-2.jsonl"
+
+
+def test_a_file_that_another_run_is_writing_is_not_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    journal = create_journal(str(path), RUN)
+    with pytest.raises(UsageError, match="another run is writing"):
+        set_aside(str(path))
+    journal.close()
+    assert path.exists()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from live_processes import wait_until
-from torchstone.measure.memory import (
+from torchstone.measure.executors.memory import (
     PROPORTIONAL,
     RESIDENT,
     HeldMemory,

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from torchstone.core.cautions import Caution
 from torchstone.core.details.outcome_details import OutcomeDetails
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Outcome, Variant
@@ -128,12 +129,26 @@ def test_what_a_builder_would_ignore_is_refused() -> None:
     listings = [listing("a"), listing("b", takes=())]
     sizes = Axes(("performance",), ("cpu",), batch_sizes=(4,))
     with pytest.raises(UsageError, match="--batch-size cannot change bench::b"):
-        plan_cases(listings, sizes, Selection())
-    with pytest.raises(UsageError, match="--batch-size cannot change bench::b"):
         plan_cases(listings, sizes, Selection(only=("*::b*::performance",)))
     with pytest.raises(UsageError, match="has only one size"):
         plan_cases(listings, Axes(("performance",), ("cpu",), size="small"), Selection())
     assert names(plan_cases(listings, sizes, Selection(exclusions=("b",)))) == ["a"]
+
+
+def test_benchmarks_without_a_batch_size_are_skipped_with_a_caution() -> None:
+    listings = [listing("a"), listing("b", takes=()), counted("c")]
+    cautions: list[Caution] = []
+    sizes = Axes((), ("cpu",), batch_sizes=(1, 16))
+    cases = plan_cases(listings, sizes, Selection(), cautions)
+    assert {(case.benchmark, case.variant.batch_size) for case in cases} == {("a", 1), ("a", 16)}
+    (caution,) = cautions
+    assert (
+        caution.text
+        == "--batch-size skips 2 benchmarks without a parameter of that name: bench::b, counted::c"
+    )
+    cautions.clear()
+    assert names(plan_cases(listings, sizes, Selection(only=("a",)), cautions)) == ["a"] * 4
+    assert not cautions
 
 
 def test_a_pattern_that_is_no_regular_expression_is_refused() -> None:

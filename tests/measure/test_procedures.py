@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.details.compile_cache_details import CacheDetails, ScenarioResult
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Variant
 from torchstone.core.vocabulary import SCENARIOS
@@ -16,11 +15,12 @@ from torchstone.measure.procedures.compile_cache_procedure import CacheProcedure
 from torchstone.measure.procedures.procedure import SingleProcedure
 from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, Scenario
 from torchstone.worker.protocol.replies import CaseDetails
+from torchstone.worker.protocol.source_message import SourceMessage
 from torchstone.worker.worker_environment import CaseFolders
 
 CASE = Case("it", "compile_cache", "bench", Variant("cpu", "inductor", "inference", "float32"))
 AXES = CaseAxes("cpu", "inductor", "inference", "float32")
-JOB = MeasureJob(BenchmarkSource(), "it", "compile_cache", AXES, start="fork")
+JOB = MeasureJob(SourceMessage(), "it", "compile_cache", AXES, start="fork")
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.details.outcome_details import OutcomeDetails
 from torchstone.core.details.round_details import RoundDetails, RoundSettings
 from torchstone.core.errors import UsageError
@@ -39,6 +38,7 @@ from torchstone.measure.procedures.scaling_procedure import HostGroup, ScalingPr
 from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, RoundPart, RoundPlan
 from torchstone.worker.protocol.rank_report import RankReport, decode_report, write_report
 from torchstone.worker.protocol.replies import CaseDetails
+from torchstone.worker.protocol.source_message import SourceMessage
 from torchstone.worker.ranks.progress import Progress
 
 CASE = Case(
@@ -64,7 +64,7 @@ def failure(rank: int, cause: str, status: str = "fail_to_run", iteration: int =
 
 
 JOB = MeasureJob(
-    BenchmarkSource("suite", "s"), "net", "scaling", CaseAxes("cpu", "none", "training", "float32")
+    SourceMessage("suite", "s"), "net", "scaling", CaseAxes("cpu", "none", "training", "float32")
 )
 PLAN = RoundPlan("ddp", 2, timeout=5.0)
 

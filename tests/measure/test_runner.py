@@ -97,7 +97,10 @@ REFUSALS = [
     ({"backends": ("inductr",)}, "--backend inductr: torch.compile has no such backend here\n  did you mean"),
     ({"devices": ("cuda:77",)}, "--device cuda:77: no cuda device is available here\n  available: cpu"),
     ({"devices": ("toaster",)}, "--device toaster: torch knows no device 'toaster'"),
-    ({"batch_sizes": ("2",)}, "--batch-size cannot change bench_it::fixed, which does not take a batch_size"),
+    (
+        {"batch_sizes": ("2",), "only": ("fixed",)},
+        "--batch-size cannot change bench_it::fixed, which does not take a batch_size",
+    ),
     ({"size": "small"}, "bench_it::linear(width=4) has only one size"),
     ({"only": ("lineal(width=4)",)}, "no benchmark matches: lineal(width=4)\n  did you mean linear(width=4)"),
     ({"filters": ("xyz",)}, "no benchmark matches: xyz"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -19,9 +21,10 @@ from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.errors import InputError, TorchstoneError
 from torchstone.measure import session as session_module
 from torchstone.measure.executors.local import Spawner
-from torchstone.measure.executors.protocol import CannotMeasureError
+from torchstone.measure.executors.protocol import CannotMeasureError, OutOfTimeError
 from torchstone.measure.session import Session
 from torchstone.measure.survey_replies import wait_for_answer
+from torchstone.measure.worker_messages import source_messages
 from torchstone.worker import worker_environment
 from torchstone.worker.channel import encode
 from torchstone.worker.protocol.jobs import SurveyJob
@@ -46,7 +49,7 @@ def look(bench: Bench, tmp_path: Path) -> Look:
         path = tmp_path / f"{name}.py"
         path.write_text(text)
         sources = [BenchmarkSource("file", name, str(path))]
-        return bench.session.survey(SurveyJob(tuple(sources), folder=str(tmp_path), **job))
+        return bench.session.survey(SurveyJob(source_messages(sources), folder=str(tmp_path), **job))
 
     return call
 
@@ -116,6 +119,26 @@ def test_a_file_that_hangs_when_it_is_imported_is_told_with_the_line(
     with pytest.raises(InputError) as raised:
         look("import time\n\ntime.sleep(1000)\n")
     assert str(raised.value).startswith(f"{tmp_path}/bench_it.py:3: the worker did not answer within 3 s")
+
+
+def test_after_its_deadline_a_session_waits_for_no_survey(look: Look, bench: Bench) -> None:
+    bench.session.deadline = time.monotonic() + 1.0
+    try:
+        with pytest.raises(OutOfTimeError):
+            look("import time\ntime.sleep(600)\n")
+    finally:
+        bench.session.deadline = math.inf
+    assert look(GOOD).sources
+
+
+def test_after_its_deadline_a_session_waits_for_no_keeper(monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv(MARK, mark)
+    with Session("fork", "cold", print) as session:
+        session.deadline = time.monotonic() + 0.1
+        with pytest.raises(OutOfTimeError):
+            session.start_workers([])
+    expect_no_process(mark)
 
 
 def test_a_file_whose_name_hides_a_module_is_refused(look: Look) -> None:
@@ -201,7 +224,7 @@ def test_workers_of_a_library_that_starts_threads_are_spawned_with_a_caution(
         assert [caution.text for caution in session.cautions] == [
             "workers are spawned instead of forked, which takes longer: 2 threads are running after the imports"
         ]
-        assert session.survey(SurveyJob((threaded,), torch=False)).sources[0].benchmarks == ()
+        assert session.survey(SurveyJob(source_messages([threaded]), torch=False)).sources[0].benchmarks == ()
 
 
 @pytest.mark.slow

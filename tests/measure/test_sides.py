@@ -13,7 +13,8 @@ import pytest
 
 from torchstone.core.errors import UsageError
 from torchstone.measure.ab.side_spec import SideSpec, parse_side_spec
-from torchstone.measure.ab.sides import _world, check_out, choose_cores, find_python
+from torchstone.measure.ab.sides import _world, choose_cores, find_python
+from torchstone.measure.ab.worktrees import check_out
 from torchstone.worker import worker_environment
 from torchstone.worker.scratch import Scratch, make_scratch
 from torchstone.worker.worker_environment import World, template_folder, worker_variables

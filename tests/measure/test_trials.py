@@ -77,7 +77,7 @@ def test_cautions_of_trials_that_differ_only_in_counts_are_one() -> None:
     ]
     first, second = join_trials(trials).cautions
     assert (first.numbers, second.text) == ({"rate": (7, 20), "share": (0.12, 0.31)}, "another")
-    assert "took the processor away 7 to 20 times a second, for 12% to 31% of the time" in first.text
+    assert "took the processor away 7 to 20 times a second, for 12 to 31% of the time" in first.text
 
 
 def test_a_metric_that_a_trial_lacks_is_left_out() -> None:

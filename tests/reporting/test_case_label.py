@@ -10,6 +10,7 @@ from torchstone.cli.terminal.run_display import Display
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Run, Variant
 from torchstone.reporting.dialects.case_label import Labels
+from torchstone.reporting.run_text.case_lines import CaseLines
 
 
 def case(name: str = "mlp", suite: str = "smoke", probe: str = "performance", **axes: object) -> Case:
@@ -55,9 +56,18 @@ def test_columns_line_up() -> None:
 
 
 def test_no_value_can_disturb_the_terminal_or_fill_it() -> None:
-    told = label(case(backend="\x1b[2J" + 100 * "x"), case())
+    cases = [case(backend="\x1b[2J" + 100 * "x"), case()]
+    told = Labels(cases, 24).of(cases[0])
     assert told.isprintable()
     assert len(told) == 24
+
+
+def test_a_long_value_keeps_what_distinguishes_it() -> None:
+    cases = [case(backend=f"{40 * 'x'}{middle}{end * 'y'}") for middle in "ab" for end in (5, 40)]
+    for longest in (24, None):
+        told = [Labels(cases, longest).of(each).rstrip() for each in cases]
+        assert len(set(told)) == len(cases)
+    assert told[3] == cases[3].variant.backend
 
 
 def outcome_of(each: Case) -> Outcome:
@@ -74,18 +84,40 @@ def lines_of(capsys: pytest.CaptureFixture[str], outcomes: list[Outcome]) -> lis
     return capsys.readouterr().out.splitlines()
 
 
-def test_the_lines_of_a_run_differ_and_fit_a_usual_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+NUMBERS = "1.234x (1.200 to 1.250), compile 12.3 s, breaks 3, peak 0.123 GB"
+
+
+def many_cases() -> list[Case]:
     axes = product(("none", "eager", "aot_eager"), (True, False), ("float32", "bfloat16"))
-    cases = [case("resnet18", backend=b, dynamic=d, dtype=t) for b, d, t in axes]
-    lines = lines_of(capsys, [outcome_of(each) for each in cases])
-    assert lines[0].startswith("[ 1/12] pass resnet18 perf inf   none      fp32 dyn     1.234x ±2.0%")
+    return [case("resnet18", backend=b, dynamic=d, dtype=t) for b, d, t in axes]
+
+
+def test_the_lines_of_a_run_differ_and_have_all_numbers_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = lines_of(capsys, [outcome_of(each) for each in many_cases()])
+    assert lines[0] == f"[ 1/12] pass resnet18 perf inf   none      fp32 dyn     {NUMBERS}"
     assert len({line.partition("] ")[2] for line in lines}) == len(lines)
-    assert max(map(len, lines)) <= 80
+    (line,) = lines_of(capsys, [outcome_of(case(90 * "n"))])
+    assert line == f"[1/1] pass {90 * 'n'} perf inf    {NUMBERS}"
 
 
-def test_where_nothing_differs_all_numbers_are_there(capsys: pytest.CaptureFixture[str]) -> None:
-    (line,) = lines_of(capsys, [outcome_of(case(30 * "n"))])
-    assert line.endswith("1.234x ±2.0%, compile 12.3 s, breaks 3, peak 0.123 GB")
+def test_on_a_terminal_of_80_columns_everything_is_there_too() -> None:
+    lines = CaseLines(many_cases(), 80)
+    for each in many_cases():
+        shown = lines.of(outcome_of(each))
+        assert max(map(len, shown.splitlines())) <= 80
+        assert " ".join(shown.split()).endswith(NUMBERS)
+    usual = Outcome(case("conv_net"), "pass", tuple(m for m in outcome_of(case()).measurements if m.metric != "graph_breaks"))  # fmt: skip
+    assert CaseLines([usual.case, case("transformer")], 80).of(usual) == (
+        "pass conv_net    perf  1.234x (1.200 to 1.250), compile 12.3 s, peak 0.123 GB"
+    )
+
+
+def test_long_names_are_cut_on_a_terminal_and_stay_distinct() -> None:
+    cases = [case(f"{start}{60 * 'n'}{end}") for start in "ab" for end in "cd"]
+    lines = CaseLines(cases, 80)
+    names = [lines.of(outcome_of(each)).split()[1] for each in cases]
+    assert len(set(names)) == len(cases)
+    assert max(map(len, names)) == 34
 
 
 def test_a_failure_says_which_case_it_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,18 +44,18 @@ def test_the_text_has_the_summary_first_then_regressions_then_the_rest(
     torchstone: Command, files: tuple[str, str]
 ) -> None:
     out = torchstone("compare", *files).out
-    headline = "FAIL: 3 regressions, 1 missing of 10 rows in 6 common cases (policy strict)"
+    headline = "FAIL: 3 regressions, 1 missing, 1 inconclusive, 1 new of 10 rows in 6 common"
     assert out.startswith(headline)
     order = [
-        "regression 3   missing 1   inconclusive 2   new 1   improvement 1   same 2",
+        "regression 3   missing 1   inconclusive 1   new 1   improvement 1   same 3",
         "geometric mean, new/base",
         "pass rate 5 of 6, was 6",
         "no longer pass: broken (timeout)",
         "regression   broken",
         "regression   slower",
         "missing      gone",
-        "one trial a side cannot tell",
-        "interval        trials",
+        "inconclusive noisy",
+        "interval        margin",
         "1 count unchanged",
     ]
     places = [out.index(text) for text in order]
@@ -90,7 +90,7 @@ def test_junit_has_a_test_for_each_row_and_a_failure_for_each_red_one(
 ) -> None:
     torchstone("compare", *files, "--report", "junit=report.xml")
     suite = next(iter(JUnitXml.fromfile(str(tmp_path / "report.xml"))))
-    assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (10, 3, 1, 3)
+    assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (10, 4, 2, 0)
 
 
 def test_markdown_is_a_table_and_folded_sections(torchstone: Command, files: tuple[str, str]) -> None:
@@ -119,7 +119,7 @@ def test_github_gets_the_summary_first_and_an_error_for_each_red_row(
 ) -> None:
     lines = torchstone("compare", *files, "--format", "github").out.splitlines()
     assert lines[0].startswith("::error title=torchstone::FAIL: 3 regressions")
-    assert sum(line.startswith("::error") for line in lines) == 5
+    assert sum(line.startswith("::error") for line in lines) == 7
     assert any(line.startswith("::notice title=improvement%3A faster,file=new.jsonl,line=") for line in lines)
 
 
@@ -130,15 +130,15 @@ def test_json_has_every_row_with_both_kinds_of_significance(
     assert report["summary"] == {
         "regression": 3,
         "missing": 1,
-        "inconclusive": 2,
+        "inconclusive": 1,
         "new": 1,
         "improvement": 1,
-        "same": 2,
+        "same": 3,
     }
     slower = next(row for row in report["rows"] if row["name"] == "slower" and row["metric"] == "abs_latency")
     assert slower["significant"] is True
     assert slower["relevance"] in {"beyond", "unclear"}
-    assert slower["margin"] == pytest.approx(0.02)
+    assert slower["margin"] == pytest.approx(0.15)
     broken = next(row for row in report["rows"] if row["name"] == "broken")
     assert broken["base_place"] == "base.jsonl:8"
 

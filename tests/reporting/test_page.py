@@ -10,8 +10,9 @@ import zipfile
 from base64 import b64encode
 from collections import Counter
 from hashlib import sha256
+from html import unescape
 from html.parser import HTMLParser
-from math import exp, log
+from math import exp, hypot, log
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,13 @@ from conftest import Command, WriteFile
 from record_strategies import full_runs
 from sample_files import CANONICAL, TOOLS
 from stated_facts import measurement_of, with_facts
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Reading, Run, Variant
 from torchstone.core.run_file import decode_run, encode_run
+from torchstone.core.run_settings import environment_from
+from torchstone.core.text.safe_text import clean_log, escape_lines
+from torchstone.core.text.units import format_value
+from torchstone.core.vocabulary import METRICS
 from torchstone.formats.merge import merge
 from torchstone.reporting.html.elements import element, escape, join, long_text
 from torchstone.reporting.html.page import render_page
@@ -138,11 +144,35 @@ def hostile_runs(draw: st.DrawFn, runs: st.SearchStrategy[Run]) -> Run:
     return structs.replace(run, plan=tuple(renamed[case] for case in run.plan), outcomes=tuple(outcomes))
 
 
+def expect_whole(row: str, outcome: Outcome | None) -> None:
+    """The row of a case has its status, its numbers, its cautions, and why it failed."""
+    if outcome is None:
+        assert "missing" in row
+        return
+    assert (outcome.status or "(no status)") in row
+    for measurement in outcome.measurements:
+        assert measurement.metric in row
+        unit = METRICS[measurement.metric].unit if measurement.metric in METRICS else ""
+        zero_in_line = not measurement.value and f"0 {measurement.metric}" in row
+        assert format_value(measurement.value, unit) in row or zero_in_line
+    for caution in outcome.cautions:
+        assert escape_lines(clean_log(caution.text).strip("\n")) in row
+    if outcome.failure:
+        assert outcome.failure.message in row
+        assert outcome.failure.log in row
+        assert escape_lines(clean_log(outcome.failure.traceback).strip("\n")) in row
+
+
 def outcome_of(
     name: str, probe: str, status: str, speedup: float = 0, batch_size: int | None = None
 ) -> Outcome:
     measured = (Measurement("speedup", (speedup,)),) if speedup else ()
     return Outcome(Case(name, probe, "", Variant("cuda", batch_size=batch_size)), status, measured)
+
+
+def timed(name: str, speedup: float, interval: tuple[float, float] | None) -> Outcome:
+    measured = measurement_of("speedup", (speedup,), {"interval": list(interval)} if interval else {})
+    return Outcome(Case(name, "performance", "", Variant("cuda")), "pass", (measured,))
 
 
 def run_of(*outcomes: Outcome) -> Run:
@@ -181,6 +211,32 @@ class TestSummary:
         assert summary.speedup.mean == pytest.approx(exp((log(2) + log(0.5) + log(4)) / 3))
         assert [row.case.benchmark for row in summary.unsound] == ["wrong"]
 
+    def test_what_is_hardly_known_is_in_no_mean_and_is_neither_slowest_nor_fastest(self) -> None:
+        def known(name: str, value: float, low: float, high: float) -> Outcome:
+            details = MeasurementDetails(interval=(low, high))
+            outcome = outcome_of(name, "performance", "pass")
+            return structs.replace(outcome, measurements=(Measurement("speedup", (value,), details),))
+
+        narrow = [known("a", 2.0, 1.9, 2.1), known("b", 1.0, 0.9, 1.1)]
+        wide = [known("wild", 9.0, 1.0, 20.0), known("slow", 0.1, 0.01, 0.9)]
+        page = page_of(run_of(*narrow, *wide))
+        speedup = page.summary.speedup
+        assert speedup
+        assert (speedup.cases, speedup.least.case.benchmark, speedup.most.case.benchmark) == (2, "b", "a")
+        assert speedup.mean == pytest.approx(2**0.5)
+        reach = hypot(log(2.1 / 1.9) / 2, log(1.1 / 0.9) / 2) / 2
+        assert speedup.interval == pytest.approx((2**0.5 * exp(-reach), 2**0.5 * exp(reach)))
+        assert {row.case.benchmark for row in page.summary.uncertain} == {"wild", "slow"}
+        text = render_page(page)
+        assert "geometric mean over 2 cases, 1.34 to 1.50" in text
+        assert "left out, interval wider than 50 %: 2" in text
+        assert "not known" in html_of(run_of(*wide))
+
+    def test_a_mean_of_values_without_intervals_has_none(self) -> None:
+        speedup = page_of(run_of(outcome_of("good", "performance", "pass", 2.0, 8))).summary.speedup
+        assert speedup
+        assert speedup.interval is None
+
     def test_compile_time_and_memory_are_summed_up(self) -> None:
         run = sample_run()
         times = [o.value("compile_seconds") for o in run.outcomes if o.status == "pass"]
@@ -189,6 +245,51 @@ class TestSummary:
         assert summary.compile_time.total == pytest.approx(sum(float(t) for t in times if t))
         assert summary.memory
         assert summary.compression
+
+    def test_a_speedup_whose_interval_is_wide_is_in_no_mean_and_named_instead(self) -> None:
+        run = run_of(
+            timed("good", 2.0, (1.9, 2.1)), timed("wild", 9.0, (1.0, 40.0)), timed("bare", 2.0, None)
+        )
+        page = page_of(run)
+        assert page.summary.speedup
+        assert page.summary.speedup.cases == 2
+        assert page.summary.speedup.mean == pytest.approx(2.0)
+        text = Seen(render_page(page)).text
+        assert "geometric mean over 2 cases" in text
+        assert "left out, interval wider than 50 %: 1 wild" in text
+        assert "9.000xuncertain, 1.000\u201340.000" in text
+        only_wild = Seen(html_of(run_of(timed("wild", 9.0, (1.0, 40.0))))).text
+        assert "Speedupnot knownleft out, interval wider than 50 %: 1 wild" in only_wild
+
+    def test_a_wide_interval_is_dashed_comes_last_and_does_not_stretch_the_scale(self) -> None:
+        html = html_of(
+            run_of(
+                timed("wild", 0.5, (0.01, 90.0)),
+                timed("slow", 0.9, (0.89, 0.91)),
+                timed("fast", 2.0, (1.9, 2.1)),
+            )
+        )
+        plot = re.findall(r'<ol class="plot dots-plot">.*?</ol>', html, re.DOTALL)[0]
+        kinds = re.findall(r'<li>.*?>(\w+) ?</a><svg class="dots ([\w ]+)"', plot)
+        assert kinds == [("slow", "down"), ("fast", "up"), ("wild", "even wide")]
+        assert plot.count('class="beyond"') == 2, "arrows where the interval goes on"
+        ticks = [float(text) for text in re.findall(r">([\d.]+)x</text>", html)]
+        assert max(ticks) < 2.2
+
+    def test_the_headline_is_red_if_anything_failed_and_plain_if_nothing_was_judged(self) -> None:
+        assert '<h1 class="tone bad">39 of 50 cases passed' in html_of(sample_run())
+        assert "<h1>All 50 cases passed</h1>" in html_of(old_run())
+
+    def test_tables_say_what_is_a_sum_and_what_is_a_mean(self, seen: Seen) -> None:
+        for head in ("mean speedup", "compile time, sum", "mean memory ratio"):
+            assert head in seen.texts
+        assert "in total; mean" in seen.text
+
+    def test_bars_of_two_probes_of_one_benchmark_are_told_apart(self, html: str) -> None:
+        bars = html.split('id="compile-time"', maxsplit=1)[1].split("</section>", maxsplit=1)[0]
+        names = [Seen(each).text for each in re.findall(r"<li>(<a .*?</a>)", bars)]
+        assert len(set(names)) == len(names) > 30
+        assert {name.split()[-1] for name in names} == {"performance", "accuracy"}
 
     def test_groups_have_a_line_for_each_suite_and_probe(self) -> None:
         page = page_of(sample_run())
@@ -346,15 +447,18 @@ class TestSafety:
 
     @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(hostile_runs(full_runs()))
-    def test_any_run_makes_a_sound_page_that_shows_every_case_and_every_failure(self, run: Run) -> None:
-        seen = expect_harmless(html_of(run))
-        assert len([i for i in seen.values("id") if i.startswith("case-")]) == len(run.plan)
+    def test_any_run_makes_a_sound_page_that_shows_every_case_and_all_that_is_known_of_it(
+        self, run: Run
+    ) -> None:
+        html = html_of(run)
+        expect_harmless(html)
+        pieces = html.split('<tbody id="case-')[1:]
+        rows = [unescape(re.sub(r"<[^>]*>", "", piece.partition("</section>")[0])) for piece in pieces]
+        assert len(rows) == len(run.plan)
+        outcomes = {outcome.case: outcome for outcome in run.outcomes}
         for case in run.plan:
-            assert case.benchmark in seen.text
-        for outcome in run.outcomes:
-            if outcome.failure:
-                assert outcome.failure.message in seen.text
-                assert outcome.failure.log in seen.text
+            (row,) = [each for each in rows if escape_lines(case.id) in each]
+            expect_whole(row, outcomes.get(case))
 
     def test_elements_escape_text_and_attributes(self) -> None:
         assert element("a", "<b>&\"'", None, title="\"'<>&") == (
@@ -364,6 +468,25 @@ class TestSafety:
             '<input type="checkbox" checked/>'
         )
         assert join("a<", element("b", ["x", "y"]), separator=" & ") == "a&lt; &amp; <b>xy</b>"
+
+
+class TestGate:
+    def test_a_page_whose_gate_cannot_decide_is_neither_red_nor_green(
+        self, torchstone: Command, write: WriteFile, tmp_path: Path
+    ) -> None:
+        fine = run_of(timed("fine", 2.0, (1.99, 2.01)))
+        for name, version in (("run", "2.13.0"), ("old", "2.12.0")):
+            facts = environment_from({"versions": {"torch": version}})
+            write(f"{name}.jsonl", encode_run(structs.replace(fine, environment=facts, finished=True)))
+        assert torchstone("report", "run.jsonl", "--baseline", "old.jsonl").code == 0
+        html = (tmp_path / "report.html").read_text()
+        assert '<h1 class="tone open">' in html
+        assert '<div class="tile open"><h3>Gate</h3><p class="figure">undecided</p>' in html
+        assert "<title>gate undecided, 1/1 passed" in html
+        torchstone("report", "run.jsonl", "--baseline", "old.jsonl", "--cross-environment")
+        html = (tmp_path / "report.html").read_text()
+        assert '<h1 class="tone good">1 case passed</h1>' in html
+        assert '<div class="tile good"><h3>Gate</h3><p class="figure">pass</p>' in html
 
 
 class TestSize:
@@ -440,7 +563,7 @@ class TestCommand:
         assert "(policy strict)" in text
         assert "Worse than the baseline allows" in text
         assert "<title>gate fails, " in html
-        assert "<h1>FAIL: " in html
+        assert '<h1 class="tone bad">FAIL: ' in html
         assert "torchstone accept run.jsonl --baseline old.jsonl --metric speedup" in text
 
     def test_what_the_baseline_expects_and_nobody_measured_has_a_row(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 from page_samples import cache_run, large_run, mixed_run, nasty_run, old_run, sample_run
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
+import torchstone as public
+from comparison_files import counts, failed, passed, times, write_run
 from torchstone.core.records import Reading, Run
 from torchstone.formats.merge import merge
 from torchstone.gate.baseline import Baseline
@@ -65,6 +68,21 @@ CONTRASTS = """() => {
 }"""
 
 
+AXIS_LABELS = """() => {
+  const wrong = [];
+  for (const svg of document.querySelectorAll('svg')) {
+    const boxes = Array.from(svg.querySelectorAll(':scope > text'), (node) => [node.textContent, node.getBoundingClientRect()]);
+    for (const [text, box] of boxes)
+      if (box.left < 0 || box.right > document.documentElement.clientWidth) wrong.push('cut: ' + text);
+    boxes.forEach(([text, box], at) => boxes.slice(at + 1).forEach(([other, next]) => {
+      if (box.left < next.right && next.left < box.right && box.top < next.bottom && next.top < box.bottom)
+        wrong.push(text + ' over ' + other);
+    }));
+  }
+  return wrong;
+}"""
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if not Path(CHROMIUM).exists():
@@ -93,6 +111,24 @@ def html_of(run: Run, baseline: Run | None = None) -> str:
     return render_page(make_page(results, report))
 
 
+def compared_page(folder: Path) -> str:
+    """A comparison with a regression, a failure, a wide interval, counts, and names that need their room."""
+    long = "a_model_with_a_rather_long_name_ForMaskedLanguageModelling"
+    sides = [
+        [
+            passed("slow", times(12.0 * worse, seed=1 + number)),
+            passed(long, times(80.0 / worse, seed=3 + number)),
+            passed("noisy", times(0.02, 3, seed=5 + number, spread=0.9)),
+            passed("counted", counts("instruction_count", round(1_914_643_426 * worse))),
+            passed("alike", times(5.0, seed=7 + number), counts("graph_breaks", 2)),
+            failed("ends") if number else passed("ends", times(3.0)),
+        ]
+        for number, worse in enumerate((1.0, 1.25))
+    ]
+    names = [write_run(folder, name, side) for name, side in zip(("a.jsonl", "b.jsonl"), sides, strict=True)]
+    return public.compare(*(folder / name for name in names)).html
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The pages that the tests look at."""
@@ -103,6 +139,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "nasty": html_of(nasty_run()),
         "caches": html_of(cache_run()),
         "mixed": html_of(mixed_run()),
+        "compared": compared_page(folder),
     }
     for name, html in pages.items():
         (folder / f"{name}.html").write_text(html, encoding="utf-8")
@@ -330,7 +367,7 @@ class TestLooks:
         weak = {name: ratio for name, ratio in page.evaluate(CONTRASTS) if ratio < 4.5}
         assert weak == {}
 
-    @pytest.mark.parametrize("name", ["plain", "judged", "nasty", "caches", "mixed"])
+    @pytest.mark.parametrize("name", ["plain", "judged", "nasty", "caches", "mixed", "compared"])
     @pytest.mark.parametrize("width", [320, 360, 700, 900, 1280, 1900])
     def test_no_width_makes_the_page_scroll_sideways(self, width: int, name: str, visit: Open) -> None:
         page = visit(name, width=width)
@@ -362,6 +399,48 @@ class TestLooks:
         expect(page.locator("#filters")).to_be_hidden()
         expect(page.locator("nav")).to_be_hidden()
         assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+class TestPictures:
+    @pytest.mark.parametrize("name", ["judged", "compared"])
+    @pytest.mark.parametrize("width", [360, 1280])
+    def test_no_label_of_an_axis_is_cut_or_written_over_another(
+        self, width: int, name: str, visit: Open
+    ) -> None:
+        page = visit(name, width=width)
+        assert page.evaluate(AXIS_LABELS) == []
+        assert page.locator("svg text").count() > 5
+
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    def test_a_page_that_fails_is_red_at_the_top_and_readable(self, scheme: str, visit: Open) -> None:
+        page = visit("compared", color_scheme=scheme)
+        expect(page.locator("h1")).to_have_text(re.compile("^FAIL: 3 regressions"))
+        red, green, blue = map(
+            int, re.findall(r"\d+", page.locator("h1").evaluate("(node) => getComputedStyle(node).color"))[:3]
+        )
+        assert red > 1.5 * max(green, blue)
+        page.evaluate("() => document.querySelectorAll('details').forEach((node) => { node.open = true; })")
+        assert {name: ratio for name, ratio in page.evaluate(CONTRASTS) if ratio < 4.5} == {}
+
+    @pytest.mark.parametrize("width", [360, 1280])
+    def test_an_opened_row_uses_the_whole_width(self, width: int, visit: Open) -> None:
+        page = visit("compared", width=width)
+        line = page.locator(".compared > li", has_text="slow")
+        line.locator("summary").click()
+        whole, opened = line.bounding_box(), line.locator(".command").bounding_box()
+        assert whole
+        assert opened
+        assert opened["width"] > 0.95 * whole["width"]
+        plain = visit("plain", width=width)
+        body = row(plain, "T5Small").first
+        body.locator("th button").click()
+        frame, table = (
+            body.locator(".detail").bounding_box(),
+            body.locator(".detail table").first.bounding_box(),
+        )
+        assert frame
+        assert table
+        assert table["width"] > (0.9 if width > 1000 else 0.8) * frame["width"]
 
 
 class TestCompileCaches:

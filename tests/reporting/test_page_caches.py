@@ -24,6 +24,7 @@ from test_page import Seen, expect_harmless, hostile_runs, html_of, page_of, run
 from record_strategies import JSON_VALUES
 from stated_facts import with_facts
 from torchstone.core.records import Case, Measurement, Outcome, Run
+from torchstone.core.text.units import format_value
 from torchstone.core.vocabulary import METRICS, SCENARIOS, Probe
 from torchstone.reporting.html.cache_section import MOST_LINES, MOST_PICTURES
 from torchstone.reporting.views.caches import (
@@ -277,7 +278,12 @@ class TestSafety:
         sound = timed(f"sound {said}", cold=2.0, warm=1.0, extra={"not_warm": [why]})
         html = html_of(run_of(*run.outcomes, sound))
         shown = expect_harmless(html).text
-        assert all(outcome.case.benchmark in shown for outcome in run.outcomes)
+        for outcome in run.outcomes:
+            assert outcome.case.benchmark in shown
+            for measurement in outcome.measurements:
+                known = METRICS[measurement.metric]
+                assert known.quantity in shown
+                assert format_value(measurement.value, known.unit.removesuffix(" of look-ups")) in shown
         section = Seen(section_of(html)).text
         assert f"sound {said}" in section
         assert f"{said}!" in section

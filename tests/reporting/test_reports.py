@@ -54,7 +54,7 @@ RED = {"worse", "newcomer", "gone"}
 class TestText:
     def test_it_starts_with_how_it_stands(self, torchstone: Command, files: tuple[str, ...]) -> None:
         lines = torchstone("check", *files).out.splitlines()
-        assert lines[0] == "FAIL: 3 cases red of 6 (policy strict)"
+        assert lines[0] == "FAIL: 3 of 6 cases are red (policy strict)"
         assert lines[2].split() == [
             *("planned", "5", "judged", "5", "red", "3", "improved", "1"),
             *("quarantined", "1", "missing", "1", "new", "1"),
@@ -117,7 +117,7 @@ class TestMarkdown:
         write("e.csv", "name,accuracy\n" + "".join(f"{name},pass\n" for name in names))
         out = torchstone("check", "r.csv", "--baseline", "e.csv", "--format", "markdown").out
         assert len(out.encode()) <= GITHUB_LIMIT
-        assert "3,000 cases red" in out
+        assert "3,000 of 3,000 cases are red" in out
         shown = sum(line.startswith("| **regression**") for line in out.splitlines())
         assert shown > 50
         assert f"{3000 - shown:,} more red rows are not shown here" in out

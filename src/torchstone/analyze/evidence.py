@@ -13,17 +13,40 @@ TRIALS, REPEATING, COUNT = "trials", "repeating", "count"
 """Kinds of evidence: trials that vary, trials that may agree exactly (memory), or counts, for which one trial is enough."""
 
 
+MOST_MORE = 200
+"""The largest number of trials that is forecast."""
+
+
+class ProcessSpread(Struct, frozen=True, gc=False):
+    """How far a single value may be off, as the standard error of its logarithm.
+
+    ``within`` is what the process shows itself, ``between`` the difference between processes, which one process cannot show.
+    ``freedom`` is the number of degrees of freedom if ``between`` was estimated from trials; infinite if it is assumed.
+    """
+
+    within: float = 0.0
+    between: float = 0.0
+    freedom: float = math.inf
+
+    @property
+    def variance(self) -> float:
+        """Return the variance of the logarithm."""
+        return self.within**2 + self.between**2
+
+
 class Evidence(Struct, frozen=True, gc=False):
     """Evidence of one side about a number: one value per trial, and the number of samples behind them.
 
     ``kind`` is ``VALUE`` (a single value of unknown spread), ``TRIALS``, ``REPEATING`` or ``COUNT``. ``trials``
-    has the samples of each trial if each took turns with the other side's trial of the same index.
+    has the samples of each trial if each took turns with the other side's trial of the same index. ``spread`` is that of a
+    single value, where it is known or assumed.
     """
 
     values: tuple[float, ...]
     samples: int
     kind: str = TRIALS
     trials: tuple[tuple[float, ...], ...] = ()
+    spread: ProcessSpread | None = None
 
     @property
     def middle(self) -> float:
@@ -52,3 +75,8 @@ class Comparison(Struct, frozen=True, gc=False):
     logs: tuple[float, ...] = ()
     obstacle: str = ""
     wrong: bool = False
+
+    @property
+    def is_point(self) -> bool:
+        """Return whether single values were compared, without evidence of their spread."""
+        return self.method == VALUE

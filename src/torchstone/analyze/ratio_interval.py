@@ -11,6 +11,9 @@ generalization of Student's problem when several different population variances 
 that agree by luck would count as much as the many of the other side (Hsu, "Contribution to the theory of
 Student's t-test as applied to the problem of two samples", Statistical Research Memoirs 2, 1938). Values
 without variation are compared exactly.
+
+A single value has no variation of its own. Where its spread is known or assumed (``ProcessSpread``), that is its
+variance: what its process shows itself, and the usual difference between processes.
 """
 
 from __future__ import annotations
@@ -21,12 +24,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from torchstone.analyze.evidence import EXACT, PAIRED, WELCH, Comparison, Evidence
+from torchstone.analyze.evidence import EXACT, MOST_MORE, PAIRED, WELCH, Comparison, Evidence, ProcessSpread
 from torchstone.analyze.sequential import PairedTest
 from torchstone.analyze.student_t import t_quantile, two_sided_p, whole_t_quantile
 
-MOST_MORE = 200
-"""The largest number of trials that is forecast."""
+_MOST_FREEDOM = 1e4  # the normal distribution, to four digits
 _LEAST_MARGIN = 1e-9  # the paired test needs a margin
 
 ONE_TRIAL = (
@@ -100,9 +102,14 @@ def _varies(side: Evidence) -> bool:
 
 def _can_be_tested(base: Evidence, new: Evidence) -> bool:
     """Return whether there is variation to test a change against."""
-    if len(base.values) < 2 or len(new.values) < 2 or min(*base.values, *new.values) <= 0:
+    if _is_short(base) or _is_short(new) or min(*base.values, *new.values) <= 0:
         return False
-    return _varies(base) or _varies(new)
+    return _varies(base) or _varies(new) or len(base.values) < 2 or len(new.values) < 2
+
+
+def _is_short(side: Evidence) -> bool:
+    """Return whether nothing is known about the variation of a side."""
+    return len(side.values) < 2 and side.spread is None
 
 
 def _compare_exactly(base: Evidence, new: Evidence) -> Comparison:
@@ -125,22 +132,38 @@ def _ratio(new: float, base: float) -> float:
 def _too_thin(base: Evidence, new: Evidence, *, repeats: bool) -> str:
     """Return why there are too few trials for a test; empty if there are enough."""
     sides = ("BASE", base), ("NEW", new)
-    short = [name for name, side in sides if len(side.values) < 2]
+    short = [name for name, side in sides if _is_short(side)]
     if short:
         return ONE_TRIAL.format(side="a side" if len(short) == 2 else f"of {short[0]}")
-    flat = [] if repeats else [name for name, side in sides if not _varies(side)]
+    flat = [] if repeats else [name for name, side in sides if len(side.values) > 1 and not _varies(side)]
     return NO_SPREAD.format(side=" and ".join(flat)) if flat else ""
 
 
+class _Estimate(Struct, frozen=True, gc=False):
+    """The mean of a side's logarithms, the variance of that mean, and its degrees of freedom."""
+
+    mean: float
+    variance: float
+    freedom: float
+    is_assumed: bool = False
+
+
+def _estimate(side: Evidence) -> _Estimate:
+    """Estimate a side from its trials, or from its one value and the spread that is known or assumed."""
+    count = len(side.values)
+    if count < 2:
+        known = side.spread or ProcessSpread()
+        return _Estimate(math.log(side.values[0]), known.variance, min(known.freedom, _MOST_FREEDOM), True)
+    mean, variance = _log_moments(side.values)
+    return _Estimate(mean, variance / count, count - 1)
+
+
 def _compare_by_welch(base: Evidence, new: Evidence, alpha: float) -> Comparison:
-    before, after = _log_moments(base.values), _log_moments(new.values)
-    effect = after[0] - before[0]
-    parts = before[1] / len(base.values), after[1] / len(new.values)
-    error = math.sqrt(sum(parts))
-    freedom = sum(parts) ** 2 / (
-        parts[0] ** 2 / (len(base.values) - 1) + parts[1] ** 2 / (len(new.values) - 1)
-    )
-    freedom = min(freedom, _most_freedom(len(base.values), len(new.values)))
+    before, after = _estimate(base), _estimate(new)
+    effect, error = after.mean - before.mean, math.sqrt(before.variance + after.variance)
+    if error == 0:
+        return _compare_exactly(base, new)
+    freedom = _joint_freedom(before, after)
     reach = t_quantile(alpha, freedom, _near_quantile(alpha, freedom)) * error
     return Comparison(
         base,
@@ -153,6 +176,24 @@ def _compare_by_welch(base: Evidence, new: Evidence, alpha: float) -> Comparison
     )
 
 
+def _joint_freedom(before: _Estimate, after: _Estimate) -> float:
+    """Return Welch's degrees of freedom of a difference, limited if one side has far fewer trials."""
+    parts = before.variance**2 / before.freedom + after.variance**2 / after.freedom
+    freedom = (before.variance + after.variance) ** 2 / parts
+    if before.is_assumed or after.is_assumed:
+        return min(freedom, _MOST_FREEDOM)
+    return min(freedom, _most_freedom(before.freedom, after.freedom))
+
+
+def interval_of_one(side: Evidence, alpha: float) -> tuple[float, float]:
+    """Return the confidence interval of one side's value; the value itself if nothing is known about its variation."""
+    if _is_short(side) or min(side.values) <= 0:
+        return min(side.values), max(side.values)
+    known = _estimate(side)
+    reach = t_quantile(alpha, known.freedom) * math.sqrt(known.variance)
+    return _exp(known.mean - reach), _exp(known.mean + reach)
+
+
 def _near_quantile(alpha: float, freedom: float) -> float:
     """Approximate the t quantile by interpolation over 1 / freedom between whole numbers."""
     below = max(1, int(freedom))
@@ -160,10 +201,10 @@ def _near_quantile(alpha: float, freedom: float) -> float:
     return low + (high - low) * (below + 1) * max(0.0, 1 - below / freedom)
 
 
-def _most_freedom(ours: int, theirs: int) -> float:
-    """Limit the degrees of freedom: all for equal numbers of trials, close to the smaller side's if very unequal."""
+def _most_freedom(ours: float, theirs: float) -> float:
+    """Limit the degrees of freedom of two sides with these: all for equal ones, close to the smaller if very unequal."""
     fewer, more = sorted((ours, theirs))
-    return (fewer - 1) * (1 + fewer / more)
+    return fewer * (1 + (fewer + 1) / (more + 1))
 
 
 def _log_moments(values: Sequence[float]) -> tuple[float, float]:
@@ -174,12 +215,17 @@ def _log_moments(values: Sequence[float]) -> tuple[float, float]:
 
 
 def more_trials(
-    found: Comparison, *, margin: float, alpha: float, certain_at: float | None = None
+    found: Comparison,
+    *,
+    margin: float,
+    alpha: float,
+    certain_at: float | None = None,
+    of_both: bool = True,
 ) -> int | None:
     """Estimate how many more trials per side give a certain answer if they continue as before.
 
     Certain means ``same`` at ``alpha``, or a change at ``certain_at``, which is stricter among many
-    comparisons. Return ``MOST_MORE`` + 1 if even that many are too few; None if the variation is unknown or
+    comparisons. ``of_both`` adds trials to both sides, else only to the new one. Return ``MOST_MORE`` + 1 if even that many are too few; None if the variation is unknown or
     no more are needed.
     """
     if certain_at is None and _is_settled(found, margin):
@@ -187,7 +233,7 @@ def more_trials(
     if found.method == PAIRED:
         return _more_pairs(found.logs, margin, alpha, certain_at or alpha)
     if found.method == WELCH:
-        return _more_trials(found.base, found.new, margin, alpha, certain_at or alpha)
+        return _more_trials(found.base, found.new, margin, alpha, certain_at or alpha, of_both=of_both)
     return None
 
 
@@ -209,17 +255,17 @@ def _more_pairs(logs: Sequence[float], margin: float, alpha: float, certain_at: 
     return MOST_MORE + 1
 
 
-def _more_trials(base: Evidence, new: Evidence, margin: float, alpha: float, certain_at: float) -> int:
+def _more_trials(
+    base: Evidence, new: Evidence, margin: float, alpha: float, certain_at: float, *, of_both: bool
+) -> int:
     """Return the smallest number of further trials per side whose interval lies within the margin or excludes 1."""
-    before, after = _log_moments(base.values), _log_moments(new.values)
-    effect, room = abs(after[0] - before[0]), math.log1p(margin)
-    share = (before[1] + after[1]) ** 2 / (before[1] ** 2 + after[1] ** 2)
-    counts = len(base.values), len(new.values)
+    before, after = _estimate(base), _estimate(new)
+    effect, room = abs(after.mean - before.mean), math.log1p(margin)
 
     def settles(more: int) -> bool:
-        ours, theirs = counts[0] + more, counts[1] + more
-        error = math.sqrt(before[1] / ours + after[1] / theirs)
-        freedom = max(1, int(min(share * (min(ours, theirs) - 1), _most_freedom(ours, theirs))))
+        ahead = _ahead(base, before, more) if of_both else before, _ahead(new, after, more)
+        error = math.sqrt(ahead[0].variance + ahead[1].variance)
+        freedom = max(1, int(_joint_freedom(*ahead))) if error else 1
         certain, within = (whole_t_quantile(level, freedom) * error for level in (certain_at, alpha))
         return effect > certain or effect + within < room
 
@@ -228,6 +274,12 @@ def _more_trials(base: Evidence, new: Evidence, margin: float, alpha: float, cer
         middle = (low + high) // 2
         low, high = (low, middle) if settles(middle) else (middle + 1, high)
     return low
+
+
+def _ahead(side: Evidence, known: _Estimate, more: int) -> _Estimate:
+    """Return what a side would be after more trials that vary like those so far."""
+    count = len(side.values)
+    return _Estimate(known.mean, known.variance * count / (count + more), count + more - 1)
 
 
 class Mean(Struct, frozen=True):

@@ -63,6 +63,16 @@ def estimate_ratio(over: Sequence[float], under: Sequence[float]) -> Ratio:
     return Ratio(_exp(middle), _exp(middle - reach), _exp(middle + reach))
 
 
+def standard_error(samples: Sequence[float]) -> float:
+    """Return the standard error of the logarithm of the median of one process's samples; 0 if there are too few to tell.
+
+    >>> standard_error([1.0, 1.1] * 20) > 0
+    True
+    """
+    logs = [math.log(sample) for sample in samples if _is_time(sample)]
+    return _batch_reach(logs) / STUDENT_T if len(logs) >= FEWEST_PAIRS else 0.0
+
+
 def _log_ratios(pairs: Sequence[tuple[float, float]]) -> list[float]:
     return [math.log(one) - math.log(other) for one, other in pairs]
 

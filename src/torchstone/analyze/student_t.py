@@ -8,6 +8,7 @@ Stegun, "Handbook of Mathematical Functions", 26.5.8 and 26.7.1) with Lentz's me
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
 
 _TINY = 1e-300
@@ -15,6 +16,7 @@ _PRECISE = 1e-13
 _CLOSE = 1e-6  # of the last step: the remaining error is about its square
 _TERMS = tuple(map(float, range(1, 500)))  # floats only, for speed
 _MOST_STEPS = 60
+_MOST_LOG = 50.0  # beyond it nothing is known, and exponentials overflow
 
 
 def two_sided_p(t: float, freedom: float) -> float:
@@ -97,3 +99,36 @@ def _fraction(a: float, b: float, x: float) -> float:
         if -_PRECISE < step - 1.0 < _PRECISE:
             break
     return value
+
+
+def spread_of(values: Sequence[float]) -> float | None:
+    """Return the standard deviation of the logarithms of trials, which is their relative deviation if it is small.
+
+    None for fewer than two trials, and for trials that are not positive.
+
+    >>> round(spread_of([0.98, 1.0, 1.02]), 4)
+    0.02
+    """
+    found = _mean_and_spread(values)
+    return found[1] if found else None
+
+
+def interval_around(values: Sequence[float], middle: float, confidence: float) -> tuple[float, float] | None:
+    """Return the confidence interval of the mean over trials, of which each is one process; it contains ``middle``.
+
+    None for fewer than two trials, and for trials that are not positive.
+    """
+    if (found := _mean_and_spread(values)) is None:
+        return None
+    mean, spread = found
+    reach = min(_MOST_LOG, t_quantile(1 - confidence, len(values) - 1) * spread / math.sqrt(len(values)))
+    return min(middle, math.exp(mean - reach)), max(middle, math.exp(mean + reach))
+
+
+def _mean_and_spread(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return mean and standard deviation of the logarithms."""
+    if len(values) < 2 or not all(math.isfinite(value) and value > 0 for value in values):
+        return None
+    logs = [math.log(value) for value in values]
+    mean = math.fsum(logs) / len(logs)
+    return mean, math.sqrt(math.fsum((log - mean) ** 2 for log in logs) / (len(logs) - 1))

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from torchstone.api.files.convert import ConvertResult, convert
     from torchstone.api.files.read import read
     from torchstone.api.files.report import ReportResult, report
+    from torchstone.api.files.show_run import ShowResult, show
     from torchstone.api.judging.accept import AcceptResult, accept
     from torchstone.api.judging.check import CheckResult, check
     from torchstone.api.judging.compare import CompareResult, compare
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         PairMeasured,
         PhaseEntered,
         Planned,
+        Prepared,
         Preparing,
         SelfCompared,
     )
@@ -52,6 +54,7 @@ _HOMES = {
         "PairMeasured",
         "PhaseEntered",
         "Planned",
+        "Prepared",
         "Preparing",
         "SelfCompared",
     ),
@@ -59,6 +62,7 @@ _HOMES = {
     "torchstone.api.files.convert": ("ConvertResult", "convert"),
     "torchstone.api.files.read": ("read",),
     "torchstone.api.files.report": ("ReportResult", "report"),
+    "torchstone.api.files.show_run": ("ShowResult", "show"),
     "torchstone.api.judging.accept": ("AcceptResult", "accept"),
     "torchstone.api.judging.check": ("CheckResult", "check"),
     "torchstone.api.judging.compare": ("CompareResult", "compare"),
@@ -92,6 +96,7 @@ __all__ = [
     "PhaseEntered",
     "Planned",
     "PrTimeResult",
+    "Prepared",
     "Preparing",
     "Reading",
     "ReportResult",
@@ -99,6 +104,7 @@ __all__ = [
     "RunResult",
     "SelfCompared",
     "SelftestResult",
+    "ShowResult",
     "TorchstoneError",
     "UsageError",
     "ab",
@@ -116,6 +122,7 @@ __all__ = [
     "report",
     "run",
     "selftest",
+    "show",
     "stream",
 ]
 

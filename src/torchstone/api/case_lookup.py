@@ -10,8 +10,8 @@ from torchstone.core.records import Case, Run, matches
 MOST_LISTED = 10
 
 
-def find_cases(run: Run, wanted: str, path: str) -> list[Case]:
-    """Return the case with this id, or all cases of the benchmark with this name or pattern."""
+def match_cases(run: Run, wanted: str, path: str) -> list[Case]:
+    """Return the case with this id, else all cases with this name, else all that match this pattern. Raise an error if there is none."""
     found = (
         [case for case in run.plan if case.id == wanted]
         or [case for case in run.plan if case.benchmark == wanted]
@@ -22,6 +22,12 @@ def find_cases(run: Run, wanted: str, path: str) -> list[Case]:
         close = get_close_matches(wanted, names, n=1, cutoff=0.4)
         hint = f"did you mean {names[close[0]].id}?" if close else f"the run has {len(run.plan)} cases"
         raise UsageError(f"{path} has no case {wanted}", advice=hint)
+    return found
+
+
+def find_cases(run: Run, wanted: str, path: str) -> list[Case]:
+    """Return the case with this id, or all cases of the one benchmark with this name or pattern."""
+    found = match_cases(run, wanted, path)
     if len({(case.suite, case.benchmark) for case in found}) > 1:
         raise _several(found, wanted, path)
     return found

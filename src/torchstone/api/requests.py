@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct, structs
 
+from torchstone.api.argument_types import describe_type, describe_value
 from torchstone.api.results import RunResult
-from torchstone.core.errors import UsageError
+from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import Reading, axis_text
+from torchstone.core.text.suggestions import did_you_mean
 
 Request = TypeVar("Request", bound=Struct)
 
@@ -29,17 +31,29 @@ def make_request(kind: type[Request], given: Mapping[str, object]) -> Request:
 
     A field that is a tuple also accepts a single value; a mapping becomes pairs.
     """
-    fields = {field.name: field for field in structs.fields(kind)}
+    types = {field.name: field.type for field in structs.fields(kind)}
     values = {}
     for name, value in given.items():
-        if value is None and name in fields:
+        if name not in types:
+            raise UsageError(
+                f"unknown argument '{printable(name)}'",
+                advice=f"{did_you_mean(name, types)}the arguments are {', '.join(types)}",
+            )
+        if value is None:
             continue
-        taken = str(fields[name].type) if name in fields else ""
+        taken = str(types[name])
         values[name] = _as_tuple(value, taken) if taken.startswith("tuple") else _plain(value)
+        if not _fits(values[name], types[name]):
+            raise UsageError(f"{name}={describe_value(value)}: expected {describe_type(types[name])}")
+    return msgspec.convert(values, kind)
+
+
+def _fits(value: object, kind: object) -> bool:
     try:
-        return msgspec.convert(values, kind)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{kind.__name__}: {error}") from None
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _as_tuple(value: object, taken: str) -> object:

@@ -10,19 +10,23 @@ from msgspec import Struct
 
 from torchstone.analyze.count_margin import find_margin, round_up, spread
 from torchstone.analyze.forecast import FEWEST, forecast_around
-from torchstone.baselines.text_edits import Change
+from torchstone.analyze.student_t import spread_of
+from torchstone.baselines.changes import Change, TrialEvidence
 from torchstone.core.errors import printable
-from torchstone.core.records import Case, Measurement, Number, Outcome, Rule
+from torchstone.core.records import Case, Measurement, Number, Outcome, Rule, find_metric
 from torchstone.core.text.units import count_of, truncate_digits
-from torchstone.core.vocabulary import METRICS, PASSED
+from torchstone.core.vocabulary import PASSED
+from torchstone.formats.torch.expected_csv import is_noisy
 from torchstone.gate.comparable import counter_difference, have_same_method
-from torchstone.gate.rules import allowance, use_own_margin
+from torchstone.gate.rules import SHARES, allowance, use_own_margin
 from torchstone.gate.sanity import is_consistent
 
 LEAST_MARGIN = 0.001
 LEAST_MARGIN_OF_TIMES = 0.05
 LEAST_LEARNED_MARGIN_OF_TIMES = 0.01
 SIGNIFICANT_DIGITS = 4
+_WHOLE = 10**15  # floats below it are exact whole numbers
+_ALL_DIGITS = 17  # of a float: more digits change nothing
 TOO_WIDE = "its repeats vary too much for any margin: measure it more often, or fix it"
 PAST_TOO_WIDE = "its past values vary too much for any margin: measure it longer, or fix it"
 _EXACT_COUNTERS = frozenset({"hardware", "simulated", "python"})
@@ -174,9 +178,44 @@ def round_for_baseline(value: Number, rule: Rule, margin: float) -> Number:
     return truncate_digits(whole, digits)
 
 
+def shorten(value: Number, rule: Rule, margin: float) -> Number:
+    """Round a number to four significant digits, or as many as its rule needs; counts stay exact.
+
+    Rounding uses up at most a third of what the rule allows, so that a result passes against its own baseline.
+    """
+    if isinstance(value, int) or (value == int(value) and abs(value) < _WHOLE):
+        return int(value)
+    allowed = margin * abs(value) / 3 if rule.kind in SHARES else rule.tolerance / 3
+    for digits in range(SIGNIFICANT_DIGITS, _ALL_DIGITS):
+        rounded = float(f"{value:.{digits}g}")
+        if abs(rounded - value) <= allowed:
+            return rounded
+    return value
+
+
+def find_evidence(outcomes: Sequence[Outcome], metric: str) -> TrialEvidence | None:
+    """Return the evidence of all trials of a noisy metric; None if it is not known how it was measured."""
+    measured = [
+        m
+        for outcome in outcomes
+        if _states_trials(outcome)
+        for m in outcome.measurements
+        if m.metric == metric
+    ]
+    if len(measured) < len(outcomes) or not measured or not is_noisy(metric, *measured):
+        return None
+    values = [value for each in measured for value in each.trial_values]
+    return TrialEvidence(spread_of(values), len(values))
+
+
+def _states_trials(outcome: Outcome) -> bool:
+    """Return whether an outcome is torchstone's own, or another tool's that states its trials."""
+    return any(m.details and (m.details.start or m.details.trials) for m in outcome.measurements)
+
+
 def least_margin(measurement: Measurement) -> float:
     """Return the smallest margin to propose: a few equal repeats do not prove that there is no noise."""
-    metric = METRICS.get(measurement.metric)
+    metric = find_metric(measurement.metric, measurement)
     counts = measurement.counter in _EXACT_COUNTERS or (metric and metric.unit in _EXACT_UNITS)
     return LEAST_MARGIN if counts else LEAST_MARGIN_OF_TIMES
 

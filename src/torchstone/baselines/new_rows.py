@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
+from torchstone.baselines.changes import Change, details_of_value
 from torchstone.baselines.margins import (
+    find_evidence,
     find_failed_repeat,
     find_other_counter,
     learn_value,
     round_for_baseline,
+    shorten,
 )
 from torchstone.baselines.row_changes import (
     OTHER_ENVIRONMENT,
@@ -23,21 +26,22 @@ from torchstone.baselines.row_changes import (
     uses_majority,
     wants_metric,
 )
-from torchstone.baselines.text_edits import Change
 from torchstone.core.details.measurement_details import NO_DETAILS
-from torchstone.core.records import Case, Measurement, Number, Outcome
-from torchstone.core.vocabulary import ACCURACY, Probe
+from torchstone.core.records import Case, Measurement, Number, Outcome, Rule
+from torchstone.core.vocabulary import ACCURACY, METRICS, Probe
 from torchstone.gate.baseline import main_metric
 from torchstone.gate.comparable import depends_on_environment
-from torchstone.gate.rules import RuleBook, margin_of, numbers_count
+from torchstone.gate.rules import RuleBook, allowance, margin_of, numbers_count
 from torchstone.gate.sanity import find_inconsistencies
 
 
 def wants_new_metric(metric: str, case: Case, rules: RuleBook, options: AdoptionOptions) -> bool:
-    """Return whether to add a row for a metric; counts that no rule judges are added only on request."""
-    if not options.metrics and case.probe == Probe.INSTRUCTIONS and rules.ignores(metric, case):
-        return False
-    return wants_metric(metric, options)
+    """Return whether to add a metric; one that no rule judges is added only on request, or to a file that has it."""
+    if options.metrics:
+        return wants_metric(metric, options)
+    if case.probe == Probe.INSTRUCTIONS:
+        return not rules.ignores(metric, case)
+    return not options.starts or (rules.find(metric, case) is not None and not rules.ignores(metric, case))
 
 
 class _HeldBackError(Exception):
@@ -76,8 +80,8 @@ def _new_row_of(
         raise _HeldBackError(f"it contradicts itself: {why}")
     if options.margins and (why := find_failed_repeat(outcomes)):
         raise _HeldBackError(why)
-    numbers = [m.metric for outcome in outcomes for m in outcome.measurements]
-    if options.mixes_environments and any(map(depends_on_environment, numbers)):
+    numbers = [m for outcome in outcomes for m in outcome.measurements]
+    if options.mixes_environments and any(depends_on_environment(m.metric, m) for m in numbers):
         raise _HeldBackError(OTHER_ENVIRONMENT.format(options.environment_differences))
     status, agreed, tally = majority_of([outcome.status for outcome in outcomes], options)
     if not agreed:
@@ -87,7 +91,7 @@ def _new_row_of(
     measured = {each.metric: each for outcome in agreeing for each in outcome.measurements}
     new = [
         _new_expectation(case, measurement, agreeing, rules, options, margin)
-        for measurement in measured.values()
+        for measurement in _in_order(measured.values(), options)
         if _may_expect_numbers(like) and wants_new_metric(measurement.metric, like.case, rules, options)
         if can_be_expected(measurement, agreeing, rules, options)
     ]
@@ -102,6 +106,12 @@ def _new_row_of(
     found = None if apart is None else first.margin
     change = Change("add", case, first.metric, None, first.value, note, margin=found, spread=apart)
     return change, outcome
+
+
+def _in_order(measurements: Iterable[Measurement], options: AdoptionOptions) -> list[Measurement]:
+    """Return measurements in the order of the columns of a new table, so that the most telling one names the row."""
+    order = {metric: number for number, metric in enumerate(METRICS)} if options.starts else {}
+    return sorted(measurements, key=lambda each: order.get(each.metric, len(order)))
 
 
 def _may_expect_numbers(outcome: Outcome) -> bool:
@@ -134,13 +144,28 @@ def _new_expectation(
             raise _HeldBackError(new.why, metric, value)
         learned = structs.replace(details, margin=new.margin)
         return Measurement(metric, (new.value,), learned, measurement.extra), new.spread
-    if rule.kind == "count" and uses_majority(metric, rule, values):
+    if rule.kind == "count" and uses_majority(measurement, rule, values):
         value, agreed, counts = majority_of(values, options)
         if not agreed:
             raise _HeldBackError(f"the files disagree: {counts}", metric, value)
+    if options.shortens:
+        return _short(case, measurement, agreeing, value, rule), None
     whole = len(values) == 1 and rule.kind != "margin"
     kept = measurement.samples if whole else (round_for_baseline(value, rule, margin_of(rule, margin)),)
     if details.margin is None and rule.usual is not None:
         details = structs.replace(details, margin=rule.usual)
     known = None if details == NO_DETAILS else details
     return Measurement(metric, kept, known, measurement.extra), None
+
+
+def _short(
+    case: Case, measurement: Measurement, agreeing: Sequence[Outcome], value: Number, rule: Rule
+) -> Measurement:
+    """Return an expected value with few digits and the evidence behind it, for a table that people review."""
+    metric = measurement.metric
+    evidence = find_evidence([o for o in agreeing if o.value(metric) is not None], metric)
+    details = details_of_value(measurement.details or NO_DETAILS, evidence)
+    if details.margin is None and rule.usual is not None:
+        details = structs.replace(details, margin=rule.usual)
+    rounded = value if case.probe == Probe.INSTRUCTIONS else shorten(value, rule, allowance(rule, None))
+    return Measurement(metric, (rounded,), None if details == NO_DETAILS else details)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
+from torchstone.baselines.changes import NO_EDIT, Change
 from torchstone.baselines.margins import PastMeasurements
 from torchstone.baselines.new_rows import new_row, wants_new_metric
 from torchstone.baselines.row_changes import (
@@ -23,19 +24,21 @@ from torchstone.baselines.row_changes import (
     median_of,
     wants_metric,
 )
-from torchstone.baselines.text_edits import (
-    NO_EDIT,
-    Change,
-    apply_changes,
-    case_in_row,
-    describe_added,
-    why_unsupported,
-)
+from torchstone.baselines.text_edits import apply_changes, case_in_row, describe_added, why_unsupported
 from torchstone.core.details.measurement_details import NO_DETAILS
 from torchstone.core.environments import differences
 from torchstone.core.errors import UsageError
-from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Run, matches_metric
-from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, Probe
+from torchstone.core.records import (
+    Case,
+    Measurement,
+    Number,
+    Outcome,
+    Reading,
+    Run,
+    matches_metric,
+    unit_of,
+)
+from torchstone.core.vocabulary import ACCURACY, METRICS, NOT_AVAILABLE, PASSED, Probe
 from torchstone.formats.merge import is_selected, no_match
 from torchstone.gate.baseline import Baseline, main_metric
 from torchstone.gate.comparable import depends_on_environment
@@ -65,9 +68,10 @@ def propose(
     baseline: Reading, text: str, readings: Sequence[Reading], rules: RuleBook, options: AdoptionOptions
 ) -> Proposal:
     """Propose what accepting these results does to a baseline file with this text."""
+    rules.learn_from((baseline, *readings))
     found = _collect(Baseline([baseline]), baseline.kind, readings, options)
     _require_matches(baseline, readings, options, found)
-    options = _check_environments(baseline, readings, options, found)
+    options = _check_environments(baseline, readings, _fit_table(options, baseline, text), found)
     changes, unpruned = _compare_rows(baseline, found, rules, options)
     if options.moves_to is not None and any(change.action == "hold" for change in changes):
         options = structs.replace(options, moves_to=None)  # rows that stay belong to the old environment
@@ -86,7 +90,25 @@ def propose(
         changes.append(_moved(baseline, options.environment_differences))
     new_text = apply_changes(baseline, text, changes, rows, all_numbers=bool(options.metrics))
     changes = describe_added(changes, baseline, new_text)
+    changes = [_with_unit(change, (baseline, *readings)) for change in changes]
     return Proposal(changes, new_text, unpruned, 0 if options.add_new else len(found.new), dict(found.unfit))
+
+
+def _fit_table(options: AdoptionOptions, baseline: Reading, text: str) -> AdoptionOptions:
+    """Return the options for a table that people review: a new one, or one that ``accept`` started earlier."""
+    starts = not text and baseline.kind in {"expected", "pr-time-expected"}
+    is_ours = baseline.kind == "expected" and any(
+        m.details is not None and m.details.spread_trials is not None
+        for outcome in baseline.run.outcomes
+        for m in outcome.measurements
+    )
+    return structs.replace(options, starts=starts, shortens=starts or is_ours)
+
+
+def _with_unit(change: Change, readings: Sequence[Reading]) -> Change:
+    """Return a change with its unit, which the files define if a benchmark reports the metric itself."""
+    own = [] if change.metric in METRICS else [o for reading in readings for o in reading.run.outcomes]
+    return structs.replace(change, unit=unit_of(change.metric, *own))
 
 
 def _check_environments(
@@ -169,7 +191,7 @@ def _move(baseline: Reading, found: _Found, head: Run) -> Reading:
             ]
             if len(values) > 1:
                 details = structs.replace(details, trials=())
-            samples = each.samples if len(values) == 1 else (_middle_value(each.metric, values),)
+            samples = each.samples if len(values) == 1 else (_middle_value(each, values),)
             known = None if details == NO_DETAILS else details
             numbers.append(Measurement(each.metric, samples, known, each.extra))
         outcomes[number] = structs.replace(agreeing[-1], case=old.case, measurements=tuple(numbers))
@@ -183,9 +205,11 @@ def _move(baseline: Reading, found: _Found, head: Run) -> Reading:
     return structs.replace(baseline, run=run)
 
 
-def _middle_value(metric: str, values: Sequence[Number]) -> Number:
+def _middle_value(like: Measurement, values: Sequence[Number]) -> Number:
     """Return the value for several results: the majority's for counts, else the median."""
-    return median_of(values) if depends_on_environment(metric) else Counter(values).most_common(1)[0][0]
+    if depends_on_environment(like.metric, like):
+        return median_of(values)
+    return Counter(values).most_common(1)[0][0]
 
 
 def _moved(baseline: Reading, environment_differences: str) -> Change:
@@ -305,7 +329,7 @@ def _collect(index: Baseline, kind: str, readings: Sequence[Reading], options: A
             if isinstance(row, int):
                 found.by_row.setdefault(row, []).append(outcome)
             elif index.probes and not index.probes & {"", outcome.case.probe}:
-                found.unfit[outcome.case.probe] += options.add_new
+                found.unfit.update([outcome.case.probe] if options.add_new else [])
             elif outcome.status != NOT_AVAILABLE:
                 found.new.setdefault(row, []).append(outcome)
         for case in reading.run.plan:

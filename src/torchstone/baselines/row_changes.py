@@ -13,14 +13,16 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
+from torchstone.baselines.changes import Change
 from torchstone.baselines.margins import (
     PastMeasurements,
+    find_evidence,
     find_failed_repeat,
     find_other_counter,
     learn_row,
     round_for_baseline,
+    shorten,
 )
-from torchstone.baselines.text_edits import Change
 from torchstone.core.details.measurement_details import NO_DETAILS
 from torchstone.core.errors import printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Rule, Run, matches_metric
@@ -47,6 +49,10 @@ class AdoptionOptions(Struct, frozen=True):
     """Past measurements to learn margins from; None if margins are not learned."""
     environment_differences: str = ""
     """How the environments of results and baseline differ; empty if they are the same."""
+    shortens: bool = False
+    """Whether the baseline is a table that accept started: numbers have four digits, and state their evidence."""
+    starts: bool = False
+    """Whether the baseline is a new table, with columns for what rules judge."""
     moves_to: Run | None = None
     """The run whose environment the baseline takes over; None if it keeps its own."""
 
@@ -145,7 +151,7 @@ def _compare_metric(
     found = measurements_of(outcomes, old.metric, ending)
     values = [measurement.value for measurement in found]
     why = find_other_counter(old, found) or _find_mixed_methods(found)
-    if not why and options.mixes_environments and values and depends_on_environment(old.metric):
+    if not why and options.mixes_environments and values and depends_on_environment(old.metric, old):
         why = OTHER_ENVIRONMENT.format(options.environment_differences)
     if why:
         yield Change("hold", case, old.metric, old.value, median(values) if values else None, why, line)
@@ -153,18 +159,16 @@ def _compare_metric(
     if not values:
         if why := _why_no_value(case, outcomes, ending, options):
             yield Change("hold", case, old.metric, old.value, None, why, line)
-    elif uses_majority(old.metric, rule, values):
+    elif uses_majority(old, rule, values):
         yield from _adopt_majority(case, old.metric, old.value, values, options, line)
     else:
         ways = _changed_methods(old, found)
         if options.learns_margin(rule, len(values)):
             changes = [learn_row(case, old, found, rule, options.past, line)]
         else:
-            changes = list(
-                _adopt_median(
-                    case, old, values, rule, line, always=options.moves_to is not None, remeasured=bool(ways)
-                )
-            )
+            changes = list(_adopt_median(case, old, values, rule, line, options, remeasured=bool(ways)))
+            evidence = find_evidence([o for o in outcomes if o.value(old.metric) is not None], old.metric)
+            changes = [structs.replace(change, evidence=evidence) for change in changes]
         for change in changes:
             must_edit = ways and change.action == "keep"
             yield structs.replace(change, ways=ways, action="change" if must_edit else change.action)
@@ -182,11 +186,11 @@ def _why_no_value(case: Case, outcomes: Sequence[Outcome], ending: str, options:
     return f"failed with {failed} where the baseline expects {ending}; accept its accuracy as well"
 
 
-def uses_majority(metric: str, rule: Rule, values: Sequence[Number]) -> bool:
+def uses_majority(like: Measurement, rule: Rule, values: Sequence[Number]) -> bool:
     """Return whether a number is adopted by majority, as counts that do not vary are."""
     if rule.kind not in {"count", "any"}:
         return False
-    return not depends_on_environment(metric) or all(type(value) is int for value in values)
+    return not depends_on_environment(like.metric, like) or all(type(value) is int for value in values)
 
 
 def _find_mixed_methods(found: Sequence[Measurement]) -> str:
@@ -258,16 +262,16 @@ def _adopt_median(
     values: Sequence[Number],
     rule: Rule,
     line: int,
+    options: AdoptionOptions,
     *,
-    always: bool,
     remeasured: bool,
 ) -> Iterator[Change]:
     """Adopt the median if it moved by more than a third of the rule's limit.
 
-    ``always`` adopts any change (the numbers are of another environment), and ``remeasured`` even an
-    unchanged value (it was measured by another method).
+    A baseline that moves to another environment adopts any change, and ``remeasured`` adopts even an unchanged value
+    (it was measured by another method).
     """
-    middle, before = median_of(values), old.value
+    middle, before, always = median_of(values), old.value, options.moves_to is not None
     allowed = allowance(rule, old.margin)
     if rule.kind == "count":
         allowed = rule.tolerance / abs(before) if before else 0.0
@@ -275,7 +279,7 @@ def _adopt_median(
         why = "not positive, so a relative limit makes no sense: measure it again"
         yield Change("hold", case, old.metric, before, middle, why, line)
         return
-    new = round_for_baseline(middle, rule, allowed)
+    new = (shorten if options.shortens else round_for_baseline)(middle, rule, allowed)
     moved = abs(middle - before) / abs(before) if before else 1.0
     if remeasured or ((always or moved > allowed / 3) and new != before):
         note = f"median of {len(values)}" if len(values) > 1 else ""

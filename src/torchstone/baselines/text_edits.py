@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
-from msgspec import Struct, structs
+from msgspec import structs
 
+from torchstone.baselines.changes import NO_EDIT, Change, details_of_value
+from torchstone.baselines.table_editors import make_editor
 from torchstone.core.details.measurement_details import NO_DETAILS
 from torchstone.core.errors import UsageError, printable
-from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Variant, run_of
-from torchstone.core.text.units import exact_text
-from torchstone.core.vocabulary import ACCURACY, COMPILE_SECONDS, current_name
+from torchstone.core.records import Case, Measurement, Outcome, Reading, Variant, run_of
+from torchstone.core.vocabulary import ACCURACY
 from torchstone.formats import FORMATS
-from torchstone.formats.edit import TableText, TextRow
+from torchstone.formats.edit import TableText
 from torchstone.formats.torch import speedup_targets
 from torchstone.formats.torch.expected_csv import write_expected
 from torchstone.gate.baseline import Baseline
@@ -32,28 +32,6 @@ _TABLES = frozenset(
 
 _MOST_NAMED = 3
 """The most metrics that a note names."""
-NO_EDIT = frozenset({"hold", "keep"})
-"""The actions that leave a baseline unchanged."""
-
-
-class Change(Struct, frozen=True):
-    """One change: ``action`` is change, add, remove, keep (measured again, unchanged) or hold (not adopted).
-
-    ``margin`` is the row's new margin, ``old_margin`` its current one; ``spread`` is the spread of the repeats.
-    """
-
-    action: str
-    case: Case
-    metric: str
-    old: str | Number | None
-    new: str | Number | None
-    note: str = ""
-    line: int = 0
-    margin: float | None = None
-    old_margin: float | None = None
-    spread: float | None = None
-    ways: dict[str, str | int | float | None] | None = None
-    """How the new number was measured, if differently from the old one."""
 
 
 def case_in_row(case: Case, kind: str) -> Case:
@@ -95,7 +73,9 @@ def apply_changes(
     if all(change.action in NO_EDIT for change in changes):
         return text
     if not text and baseline.kind == "expected":
-        return write_expected(run_of(baseline.path, tuple(new.values())), all_numbers=all_numbers)
+        return write_expected(
+            run_of(baseline.path, tuple(new.values())), all_numbers=all_numbers, padded=False
+        )
     if not text:
         return FORMATS[baseline.kind].write(run_of(baseline.path, tuple(new.values())))
     if baseline.kind in _TABLES:
@@ -166,8 +146,10 @@ def _changed(outcome: Outcome, changes: Sequence[Change]) -> Outcome:
 
 def _remeasured(measurement: Measurement, change: Change) -> Measurement:
     """Return an expected measurement with a new value, a new margin, or both."""
-    samples = measurement.samples if change.new == change.old else (change.new,)
-    details = measurement.details or NO_DETAILS
+    samples, details = measurement.samples, measurement.details or NO_DETAILS
+    if change.new != change.old and not isinstance(change.new, str | None):
+        samples = (change.new,)
+        details = details_of_value(details, change.evidence)
     if change.ways:
         details = structs.replace(details, **change.ways)
     if change.margin is not None:
@@ -178,7 +160,7 @@ def _remeasured(measurement: Measurement, change: Change) -> Measurement:
 
 def _edit_table(baseline: Reading, text: str, changes: Sequence[Change], new: dict[Case, Outcome]) -> str:
     table = TableText(baseline.path, text)
-    editor = _make_editor(table, baseline.kind)
+    editor = make_editor(table, baseline.kind)
     by_line: dict[int, list[Change]] = {}
     for change in changes:
         if change.action == "change":
@@ -191,171 +173,3 @@ def _edit_table(baseline: Reading, text: str, changes: Sequence[Change], new: di
         editor.add(new[case])
     editor.finish()
     return table.apply()
-
-
-def _make_editor(table: TableText, kind: str) -> _ColumnEditor | _PrTimeEditor | _TargetsEditor:
-    if kind == speedup_targets.KIND:
-        return _TargetsEditor(table)
-    return _PrTimeEditor(table) if kind.startswith("pr-time") else _ColumnEditor(table, kind)
-
-
-class _ColumnEditor:
-    """Edit a table with a header, where a column is a metric or a dtype."""
-
-    def __init__(self, table: TableText, kind: str) -> None:
-        self._table = table
-        self._wide = kind == "expected-by-dtype"
-        self._accuracy_file = kind == "accuracy"
-        self._header = [cell.strip() for cell in table.rows[0].cells]
-        self._name = self._header.index("name")
-        self._rows = {row.start + 1: row for row in table.rows}
-        self._cells: dict[int, dict[int, str]] = {}
-        self._new_names: dict[str, dict[str, str]] = {}
-
-    def _column(self, case: Case, metric: str) -> int:
-        return (
-            self._header.index(case.variant.dtype)
-            if self._wide
-            else [self._metric(column) for column in self._header].index(metric)
-        )
-
-    def _metric(self, column: str) -> str:
-        """Return the metric of a column."""
-        is_by_timers = self._accuracy_file and column == "compilation_latency"
-        return COMPILE_SECONDS if is_by_timers else current_name(column)
-
-    def change(self, line: int, changes: Sequence[Change]) -> None:
-        """Write new values into one row."""
-        cells = self._cells.setdefault(line, {})
-        cells.update({self._column(change.case, change.metric): _text(change.new) for change in changes})
-
-    def remove(self, change: Change) -> None:
-        """Remove a row; in a table by dtype, only the cell."""
-        if self._wide:
-            self._cells.setdefault(change.line, {})[self._column(change.case, ACCURACY)] = ""
-        else:
-            self._table.remove(self._rows[change.line])
-
-    def add(self, outcome: Outcome) -> None:
-        """Add a row; in a table by dtype, a cell, and a row if the name is new."""
-        if self._wide:
-            self._add_status(outcome)
-        else:
-            self._insert(outcome.case.benchmark, [self._cell(outcome, column) for column in self._header])
-
-    def _add_status(self, outcome: Outcome) -> None:
-        name, dtype = outcome.case.benchmark, outcome.case.variant.dtype
-        if dtype not in self._header:
-            raise UsageError(
-                f"{name}: the baseline has no column for the dtype {dtype or '(none: use --set dtype=...)'}",
-                advice="add the column by hand first",
-            )
-        lines = [
-            line for line, row in self._rows.items() if line > 1 and row.cells[self._name].strip() == name
-        ]
-        if lines:
-            self._cells.setdefault(lines[0], {})[self._header.index(dtype)] = outcome.status
-        else:
-            self._new_names.setdefault(name, {"name": name})[dtype] = outcome.status
-
-    def _insert(self, name: str, cells: Sequence[str]) -> None:
-        self._table.insert(cells, lambda row: row.cells[self._name].strip(), name, first_row=1)
-
-    def finish(self) -> None:
-        """Write the collected cells, row by row."""
-        for name, by_column in self._new_names.items():
-            self._insert(name, [by_column.get(column, "") for column in self._header])
-        for line, cells in self._cells.items():
-            self._table.set_cells(self._rows[line], cells)
-
-    def _cell(self, outcome: Outcome, column: str) -> str:
-        variant = outcome.case.variant
-        stated = {
-            "name": outcome.case.benchmark,
-            "dev": variant.device,
-            "batch_size": str(variant.batch_size or 0),
-            "tag": dict(variant.further).get("tag", ""),
-        }
-        if column in stated:
-            return stated[column]
-        value = outcome.value(self._metric(column))
-        return "" if value is None else _text(value)
-
-
-class _PrTimeEditor:
-    """Edit ``name,metric,value[,margin]`` rows."""
-
-    def __init__(self, table: TableText) -> None:
-        self._table = table
-        self._rows = {(row.cells[0].strip(), current_name(row.cells[1].strip())): row for row in table.rows}
-
-    def change(self, _line: int, changes: Sequence[Change]) -> None:
-        """Write new values into the rows of one benchmark; margins stay unless there are new ones."""
-        for change in changes:
-            cells = {} if change.new == change.old else {2: _text(change.new)}
-            if change.margin is not None:
-                cells[3] = _text(change.margin)
-            self._table.set_cells(self._rows[change.case.benchmark, change.metric], cells)
-
-    def remove(self, change: Change) -> None:
-        """Remove all rows of a benchmark."""
-        for (name, _), row in self._rows.items():
-            if name == change.case.benchmark:
-                self._table.remove(row)
-
-    def add(self, outcome: Outcome) -> None:
-        """Add one row per metric, with its own margin or the most common one."""
-        margins = Counter(
-            row.cells[3].strip()
-            for row in self._table.rows
-            if len(row.cells) > 3 and row.cells[3].strip() != "margin"
-        )
-        margin = [margins.most_common(1)[0][0]] if margins else []
-        has_header = ("name", "metric") in self._rows
-        for measurement in outcome.measurements:
-            own = [] if measurement.margin is None or not margins else [_text(measurement.margin)]
-            cells = [outcome.case.benchmark, measurement.metric, _text(measurement.value), *(own or margin)]
-            self._table.insert(cells, _name_of, outcome.case.benchmark, first_row=int(has_header))
-
-    def finish(self) -> None:
-        """Do nothing, because each change is applied at once."""
-
-
-class _TargetsEditor:
-    """Edit rows of speedup targets, which have no header and end with the target."""
-
-    def __init__(self, table: TableText) -> None:
-        self._table = table
-
-    def change(self, line: int, changes: Sequence[Change]) -> None:
-        """Write a new target into a row."""
-        row = self._table.row_at(line)
-        self._table.set_cells(row, {len(row.cells) - 1: _text(change.new) for change in changes})
-
-    def remove(self, change: Change) -> None:
-        """Remove a row."""
-        self._table.remove(self._table.row_at(change.line))
-
-    def add(self, outcome: Outcome) -> None:
-        """Add a row with as many cells as the others."""
-        cells = speedup_targets.cells_of(outcome, len(self._table.rows[0].cells))
-        target = _text(outcome.value("speedup"))
-        self._table.insert([*cells, target], _name_of, outcome.case.benchmark, first_row=0)
-
-    def finish(self) -> None:
-        """Do nothing, because each change is applied at once."""
-
-
-def _name_of(row: TextRow) -> str:
-    return row.cells[0].strip()
-
-
-def _text(value: str | Number | None) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int):
-        return str(value)
-    text = exact_text(value)
-    return text if "e" in text else text.rstrip("0").rstrip(".")

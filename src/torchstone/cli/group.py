@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
 from torchstone import __version__
 from torchstone.cli.options.click_commands import make_command
+from torchstone.cli.options.completion import answer_shell
+from torchstone.cli.terminal.output import write_exactly
+from torchstone.core.config import completion_request
 from torchstone.core.errors import UsageError
 from torchstone.core.text.suggestions import did_you_mean
 
@@ -24,6 +28,7 @@ COMMANDS = {
     "compare": "torchstone.cli.commands.judging.compare",
     "accept": "torchstone.cli.commands.judging.accept",
     "quarantine": "torchstone.cli.commands.judging.quarantine",
+    "show": "torchstone.cli.commands.files.show_run",
     "report": "torchstone.cli.commands.files.report",
     "explain": "torchstone.cli.commands.judging.explain",
     "import": "torchstone.cli.commands.files.convert",
@@ -32,10 +37,12 @@ COMMANDS = {
 }
 
 
+LONGEST_SUMMARY = 200  # never cut; a test makes sure that they fit
+
 SECTIONS = {
     "Measure": ("run", "list", "repro", "ab", "selftest", "doctor"),
     "Judge": ("check", "compare", "accept", "quarantine", "explain"),
-    "Files": ("report", "import", "export"),
+    "Files": ("show", "report", "import", "export"),
     "PyTorch's own benchmarks": ("cachebench", "pr-time"),
 }
 
@@ -59,6 +66,12 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a command without importing the modules of all commands, else an option."""
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        return [CompletionItem(name) for name in COMMANDS if name.startswith(incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands under headings."""
         width = max(map(len, COMMANDS))
@@ -67,7 +80,7 @@ class LazyGroup(click.Group):
             with formatter.section(title):
                 formatter.write_dl(
                     [
-                        (name.ljust(width), command.get_short_help_str(formatter.width))
+                        (name.ljust(width), command.get_short_help_str(LONGEST_SUMMARY))
                         for name, command in commands
                         if command
                     ]
@@ -101,8 +114,17 @@ def torchstone() -> None:
     """
 
 
+def _plain_words(error: click.UsageError) -> str:
+    """Return an error of click as other errors read: without a capital at its start and a full stop at its end."""
+    message = error.format_message().removesuffix(".")
+    return message[:1].lower() + message[1:]
+
+
 def run_group(arguments: Sequence[str]) -> int:
     """Run a command line, and return its exit code."""
+    if request := completion_request():
+        write_exactly(f"{answer_shell(torchstone, request)}\n")
+        return 0
     try:
         result = torchstone.main(list(arguments), prog_name="torchstone", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -116,10 +138,11 @@ def run_group(arguments: Sequence[str]) -> int:
         problem = f"no such option: {error.option_name}"
         raise UsageError(problem, advice=f"{hint}see '{command} --help'") from None
     except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "torchstone"
-        is_unknown = arguments and arguments[0] not in COMMANDS
+        is_unknown = bool(arguments) and arguments[0] not in COMMANDS
+        asked = "torchstone" if is_unknown else " ".join(("torchstone", *arguments[:1]))
+        command = error.ctx.command_path if error.ctx else asked
         meant = did_you_mean(arguments[0], COMMANDS) if is_unknown else ""
-        raise UsageError(error.format_message(), advice=f"{meant}see '{command} --help'") from None
+        raise UsageError(_plain_words(error), advice=f"{meant}see '{command} --help'") from None
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.Abort:

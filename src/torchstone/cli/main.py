@@ -8,12 +8,15 @@ import sys
 from importlib import import_module
 from io import TextIOWrapper
 
+from torchstone.cli import lean_start  # must be first: it imports msgspec in less time
 from torchstone.cli.options.output_checks import check_outputs
 from torchstone.cli.options.plain import parse_plainly
 from torchstone.cli.terminal.output import safe_streams
 from torchstone.cli.terminal.streams import flush_streams, prepare_streams
 from torchstone.core.disk import reason
 from torchstone.core.errors import TorchstoneError, UsageError, printable
+
+lean_start.collect_again()
 
 _PLAIN = {
     "check": "torchstone.cli.commands.judging.check",

@@ -7,8 +7,7 @@ count with its noun: ``1 row``, ``2 rows``.
 from __future__ import annotations
 
 import re
-from collections.abc import Set
-from dataclasses import dataclass
+from collections.abc import Mapping, Set
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ FIELD = re.compile(r"\{(\w+)(?::([^}]*))?\}")
 
 
 class CautionKind(StrEnum):
-    """What a caution is about."""
+    """The kinds of cautions."""
 
     # About an outcome: kept in the run file.
     RECORDED = "recorded"
@@ -37,11 +36,14 @@ class CautionKind(StrEnum):
     UNUSED_PARAMETERS = "unused_parameters"
     NO_COMMUNICATION_PROFILE = "no_communication_profile"
     TRIAL_FAILED = "trial_failed"
+    REPORTED_IN_WARM_UP = "reported_in_warm_up"
+    OWN_METRICS_NOT_KEPT = "own_metrics_not_kept"
 
     # About files, the gate, comparisons and the start of a run.
     LAST_LINE_CUT_OFF = "last_line_cut_off"
     RUN_UNFINISHED = "run_unfinished"
     LAST_LINE_WITHOUT_END = "last_line_without_end"
+    CAUTIONS_NOT_EXPORTED = "cautions_not_exported"
     SAMPLES_SUMMED_UP = "samples_summed_up"
     ZERO_TIMES = "zero_times"
     NO_RULE = "no_rule"
@@ -58,6 +60,7 @@ class CautionKind(StrEnum):
     COUNTER_STATED_BY_OTHER = "counter_stated_by_other"
     COMPARED_WITH_ITSELF = "compared_with_itself"
     ONLY_IN_NEW = "only_in_new"
+    PROBES_ONLY_IN_NEW = "probes_only_in_new"
     UPSTREAM_SKIPS = "upstream_skips"
     NEAR_EDGE = "near_edge"
     DRIFT = "drift"
@@ -72,6 +75,7 @@ class CautionKind(StrEnum):
     NO_COMMON_PAST = "no_common_past"
     PROFILE_NOT_SHOWN = "profile_not_shown"
     EMPTY_SHARD = "empty_shard"
+    BATCH_SIZE_SKIPPED = "batch_size_skipped"
     RANKS_SHARE_CORES = "ranks_share_cores"
     WEAK_COUNTER = "weak_counter"
     WORKERS_SPAWNED = "workers_spawned"
@@ -83,44 +87,32 @@ class CautionKind(StrEnum):
     CHANGED_FILES_NOT_IMPORTED = "changed_files_not_imported"
 
 
-@dataclass(frozen=True)
-class CautionMessage:
-    """A caution as a worker sends it."""
-
-    kind: str
-    numbers: dict[str, float]
-    names: dict[str, str]
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a caution that could not be shown."""
-        if self.kind not in {kind.value for kind in CautionKind}:
-            raise ValueError("unknown kind of caution")
-        check_values(CautionKind(self.kind), {*self.numbers, *self.names})
-
-
-def caution_message(kind: CautionKind, **values: str | float) -> CautionMessage:
-    """A caution of some kind with its numbers and names, as a worker sends it."""
+def split_values(values: Mapping[str, str | float]) -> tuple[dict[str, float], dict[str, str]]:
+    """Split the values of a caution into numbers and names."""
     numbers = {name: value for name, value in values.items() if not isinstance(value, str)}
     names = {name: value for name, value in values.items() if isinstance(value, str)}
-    return CautionMessage(kind.value, numbers, names)
+    return numbers, names
 
 
 def check_values(kind: CautionKind, given: Set[str]) -> None:
-    """Raise ValueError unless a caution of this kind has exactly these numbers and names."""
+    """Raise ValueError unless a caution of this kind has exactly these numbers and names; optional ones may be missing."""
     wanted = {name for name, _ in FIELD.findall(WORDING[kind].text)}
-    if wanted != given:
+    if wanted != given - {*WORDING[kind].optional}:
         raise ValueError(f"a caution of kind {kind.value} has {', '.join(sorted(wanted)) or 'nothing'}")
 
 
 class Wording(NamedTuple):
-    """How a kind of caution reads, and what to do about it.
+    """The sentence and the advice of a kind of caution.
 
-    ``details`` are names that may differ between trials, ranks and cases without changing what the caution means: those of the first are shown.
+    ``details`` are names that may differ between cautions of the same meaning; those of the first are shown.
+    ``optional`` are numbers that it may have, but does not say. ``at_most_one`` is a number, and the advice to give if it is not above 1.
     """
 
     text: str
     advice: str = ""
     details: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    at_most_one: tuple[str, str] = ("", "")
 
 
 _K = CautionKind
@@ -135,9 +127,11 @@ WORDING = {
         "the model modifies its inputs, so calls were not all timed on the same values"
     ),
     _K.BUSY_MACHINE: Wording(
-        "other work took the processor away {rate:.0f} times a second, for {share:.0%} of the time it was timed: times are "
+        "other work took the processor away {rate:,.0f} times a second, for {share:.0%} of the time it was timed: times are "
         "longer than on a quiet machine, the speedup may be off",
-        "stop that or use fewer threads",
+        "stop that work, or use fewer threads",
+        optional=("threads",),
+        at_most_one=("threads", "stop that work"),
     ),
     _K.COMPILES_ITSELF: Wording("the model compiles parts of itself, so eager is not fully eager"),
     _K.NO_PEAK_MEMORY: Wording("peak memory cannot be read for {device} on this system"),
@@ -157,11 +151,21 @@ WORDING = {
     _K.TRIAL_FAILED: Wording(
         "the last of {trials} trials ended with {status}; the numbers are from the trials before it"
     ),
+    _K.REPORTED_IN_WARM_UP: Wording(
+        "{metric} was reported during the warm-up only, which does not count",
+        "report it in every call",
+    ),
+    _K.OWN_METRICS_NOT_KEPT: Wording(
+        "the {probe} probe does not keep the benchmark's own metrics", "the performance probe does"
+    ),
     _K.LAST_LINE_CUT_OFF: Wording("{path}: the last line is truncated and was ignored"),
     _K.RUN_UNFINISHED: Wording(
         "{path}: the run did not finish: {left} of {planned} planned cases have no outcome"
     ),
     _K.LAST_LINE_WITHOUT_END: Wording("{path}: the last line is incomplete: was the file truncated?"),
+    _K.CAUTIONS_NOT_EXPORTED: Wording(
+        "the format {format} does not hold the cautions of {cases:count case}: see them with 'torchstone report'"
+    ),
     _K.SAMPLES_SUMMED_UP: Wording(
         "{path}: {summed_up} of {cases:count case} have a single number instead of samples, so their variation is unknown; {how_to_save}"
     ),
@@ -198,6 +202,9 @@ WORDING = {
     ),
     _K.COMPARED_WITH_ITSELF: Wording("{new} is the same run as {base}: it is compared with itself"),
     _K.ONLY_IN_NEW: Wording("only NEW has these metrics, so they are not compared: {metrics}"),
+    _K.PROBES_ONLY_IN_NEW: Wording(
+        "only NEW has results of these probes, so they are not compared: {probes}"
+    ),
     _K.UPSTREAM_SKIPS: Wording(
         "{case}: upstream {versions} compiles it in training without comparing anything (pass_due_to_skip), because eager differs from run to run{but}: are results and baseline of one version?"
     ),
@@ -220,6 +227,9 @@ WORDING = {
     _K.NO_COMMON_PAST: Wording("--history has none of the judged cases, so no drift can be found"),
     _K.PROFILE_NOT_SHOWN: Wording("the profile of {case} is not shown: {why}"),
     _K.EMPTY_SHARD: Wording("shard {shard}/{shards} has no cases: all are in other shards"),
+    _K.BATCH_SIZE_SKIPPED: Wording(
+        "--batch-size skips {benchmarks:count benchmark} without a parameter of that name: {names}"
+    ),
     _K.RANKS_SHARE_CORES: Wording(
         "{ranks:count rank} share {cores:count core}: their times do not predict times on more cores"
     ),
@@ -240,4 +250,4 @@ WORDING = {
         "elsewhere, or does it have to be built first?"
     ),
 }
-"""What each kind says."""
+"""The wording of each kind."""

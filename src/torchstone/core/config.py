@@ -16,7 +16,7 @@ from torchstone.core.vocabulary import ACCURACY, Verdict
 
 CONFIG_NAME = "torchstone.toml"
 QUARANTINE_NAME = "quarantine.toml"
-POLICIES = ("strict", "upstream")
+POLICIES = ("strict", "lenient", "upstream")
 
 RULE_KINDS: dict[str, tuple[tuple[str, ...], str]] = {
     "status_equal": ((), "the status equals the expected one; any other except pass is a regression"),
@@ -57,6 +57,15 @@ class ConfigFile(Struct, frozen=True):
 def wants_color(is_terminal: bool) -> bool:
     """Return whether to color: on a terminal, unless NO_COLOR is set or the terminal is dumb."""
     return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+COMPLETION_VARIABLE = "_TORCHSTONE_COMPLETE"
+"""Set by the scripts that complete command lines in a shell: ``bash_source``, ``bash_complete``, and so on."""
+
+
+def completion_request() -> str:
+    """Return what a shell asks for; empty if this is an ordinary command."""
+    return os.environ.get(COMPLETION_VARIABLE, "")
 
 
 def in_ci_job() -> bool:

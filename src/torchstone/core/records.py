@@ -6,28 +6,30 @@ cycles, which keeps a million of them cheap; that is also why ``extra`` is None 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import accumulate
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from torchstone.core.cautions import Caution
 from torchstone.core.details.capture_details import CaptureDetails
 from torchstone.core.details.known_fields import facts_of
-from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.details.outcome_details import OutcomeDetails, outcome_facts
 from torchstone.core.run_settings import NO_ENVIRONMENT, Environment, JsonObject, Settings
 from torchstone.core.vocabulary import (
     ACCURACY,
     COMPILE_SECONDS,
-    FORMER_NAMES,
     METRICS,
     SAVED,
     SCENARIOS,
+    Metric,
     names_of,
+    reported_metric,
 )
 
 Number = int | float
@@ -105,21 +107,18 @@ def _escape(text: str) -> str:
 
 def matches(pattern: str, case: Case) -> bool:
     """Return whether a pattern matches a case: its exact name or id, or a shell pattern on either."""
-    return (
-        matches_name(pattern, case.benchmark)
-        or pattern == (case_id := case.id)
-        or fnmatchcase(case_id, pattern)
-    )
+    return matches_name(pattern, case.benchmark) or matches_name(pattern, case.id)
 
 
 def is_pattern(text: str) -> bool:
     """Return whether a text contains wildcards."""
-    return any(character in text for character in "*?[")
+    return "*" in text or "?" in text or "[" in text
 
 
 def matches_name(pattern: str, name: str) -> bool:
     """Return whether a pattern matches a name, exactly or as a shell pattern."""
-    return pattern == name or fnmatchcase(name, pattern)
+    # fnmatch compiles every pattern: the names of the default rules alone would take 2 ms.
+    return pattern == name or (is_pattern(pattern) and fnmatchcase(name, pattern))
 
 
 def matches_metric(pattern: str, metric: str) -> bool:
@@ -147,12 +146,20 @@ class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unkn
 
     @property
     def value(self) -> Number:
-        """Return the samples as one number, by the metric's estimator."""
-        return estimate(self.metric, self.samples)
+        """Return the samples as one number, by the metric's estimator; of several trials, the geometric mean of their medians."""
+        if len(self.samples) == 1:
+            return self.samples[0]
+        sizes = self._trial_sizes()
+        known = METRICS.get(self.metric)
+        if len(sizes) < 2 or (known and known.estimator in _EXTREMES):
+            return estimate(self.metric, self.samples)
+        return middle_of(self.trial_values)
 
     @property
     def trials(self) -> tuple[tuple[Number, ...], ...]:
         """The samples of each trial; one trial if the stated sizes are missing or do not add up."""
+        if self.details is None:
+            return (self.samples,)
         counts = self._trial_sizes()
         ends = accumulate(counts)
         return tuple(self.samples[end - count : end] for count, end in zip(counts, ends, strict=True))
@@ -174,16 +181,6 @@ class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unkn
         return facts_of(self.details, self.extra)
 
 
-def brought_up_to_date(measurement: Measurement) -> Measurement:
-    """Return a measurement under its metric's present name, and with the definition that older files imply."""
-    if measurement.metric in FORMER_NAMES:
-        return structs.replace(measurement, metric=FORMER_NAMES[measurement.metric])
-    details = measurement.details or NO_DETAILS
-    if measurement.metric in REDEFINED and not details.definition:
-        return structs.replace(measurement, details=structs.replace(details, definition=BY_CALLS))
-    return measurement
-
-
 _EXTREMES = {"min": min, "max": max}
 
 
@@ -199,8 +196,41 @@ def estimate(metric: str, samples: Sequence[Number]) -> Number:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
+def middle_of(values: Sequence[Number]) -> Number:
+    """Return the geometric mean of trials, the arithmetic mean if one is not positive, or the value that all have."""
+    least = min(values)
+    if least == max(values):
+        return least
+    if not all(map(math.isfinite, values)):
+        return math.nan
+    if least <= 0:
+        return math.fsum(value / len(values) for value in values)
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+def find_metric(name: str, *found: Measurement | Outcome | None) -> Metric | None:
+    """Return the definition of a metric: torchstone's own, else the one that the first of the given records states; None if there is none.
+
+    A benchmark may report metrics of its own, which ``METRICS`` does not have: every reader of units and directions asks here.
+    """
+    if (known := METRICS.get(name)) is not None:
+        return known
+    for record in found:
+        measurements = record.measurements if isinstance(record, Outcome) else (record,)
+        for each in measurements:
+            if each and each.metric == name and (own := each.details) and own.better:
+                return reported_metric(name, own.unit, own.better)
+    return None
+
+
+def unit_of(name: str, *found: Measurement | Outcome | None) -> str:
+    """Return the unit of a metric, as ``find_metric`` finds it; empty if it is not known."""
+    known = find_metric(name, *found)
+    return known.unit if known else ""
+
+
 class Failure(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
-    """Why a case has no result: the phase it ended in, the message, where, and the last lines it printed."""
+    """The failure of a case: its last phase, the message, the traceback, and the last lines it printed."""
 
     phase: str = ""
     message: str = ""
@@ -209,7 +239,7 @@ class Failure(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_
 
 
 class Provenance(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
-    """Where and in which part of a job an outcome was measured; what is not known is left at its default.
+    """Host, device and part of a job of an outcome; unknown fields have their defaults.
 
     ``machine_class`` names machines whose times may be compared; ``device_uuid`` is the accelerator's own; ``attempt`` counts from 1;
     ``shard`` is ``2/8``; ``scheduler_job`` is the job's name in a cluster's scheduler.
@@ -241,7 +271,7 @@ class Outcome(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_
     details: OutcomeDetails | None = None
 
     def value(self, metric: str) -> str | Number | None:
-        """What was measured: the status for ``accuracy``, the estimated number for any other metric, None if absent."""
+        """Return the measured value: the status for ``accuracy``, the estimate for any other metric, None if absent."""
         if metric == ACCURACY:
             return self.status
         for measurement in self.measurements:
@@ -294,13 +324,13 @@ def run_of(path: str, outcomes: Sequence[Outcome]) -> Run:
 
 
 class FilePlace(Struct, frozen=True, gc=False):
-    """Where something stands: a file, and a line of it from 1; 0 is the file as a whole. Without a file it is nowhere, and false."""
+    """A place in a file: its path, and a line from 1; line 0 is the whole file. A place without a path is false."""
 
     path: str = ""
     line: int = 0
 
     def __bool__(self) -> bool:
-        """Whether it is anywhere."""
+        """Return whether it is anywhere."""
         return bool(self.path)
 
     def __str__(self) -> str:
@@ -329,7 +359,7 @@ class Reading(Struct, frozen=True):
     metric_lines: dict[tuple[int, str], int] = {}
 
     def place(self, index: int | None, metric: str = "") -> FilePlace:
-        """Where outcome ``index``, or a metric of it, was read; without one, the file as a whole."""
+        """Return the place of outcome ``index``, or of a metric of it; without an index, the whole file."""
         if index is None:
             return FilePlace(self.path)
         line = self.lines[index]
@@ -337,7 +367,7 @@ class Reading(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How one metric is judged. ``kind`` says which of the other fields count: see docs/gate.md.
+    """A rule that judges one metric. ``kind`` determines which other fields apply: see docs/gate.md.
 
     ``usual`` is the margin where neither the rule nor the baseline's row says one.
     """

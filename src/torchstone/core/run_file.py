@@ -1,14 +1,16 @@
-"""The run file: a run as strict JSON Lines, with a format version.
+"""Encode a run as a run file, and decode one: strict JSON Lines with a format version.
 
-The lines, each an object with a ``kind``: one ``run`` (format version, id, revision, environment, settings, the full plan), one
-``outcome`` a case, one ``control`` for each measurement of a control case, one ``end``. A line is written whole before the next case starts, so a run that was killed lacks its end, and at
-worst has half of a last line, which is passed over.
+Each line is an object with a ``kind``: one ``run`` (format version, id, revision, environment, settings, the full
+plan), one ``outcome`` per case, one ``again`` for each time more trials of a case were measured, one ``control`` per measurement of a control case, one ``end``. Each line is complete
+before the next case starts. So the file of a killed run lacks its ``end``, and its last line may be incomplete: that
+line is ignored.
 
 History of the format:
 
-1   the first: records as in ``records``, unknown fields refused; cautions are texts in ``extra``.
-2   cautions and capture are values; measurements and outcomes have ``details`` (in format 1 they are in ``extra``, which now holds only what has no field);
-    an outcome may say where it was measured (``provenance``); lines of kind ``control``.
+1   the first: the fields of ``records``, and no others; cautions are texts in ``extra``.
+2   cautions and capture are values; measurements and outcomes have ``details`` (in format 1 these are in ``extra``,
+    which now holds only what has no field); an outcome may say where it was measured (``provenance``); lines of
+    kind ``control``, and of kind ``again``: the outcome of a case that was measured again, with all its trials.
 """
 
 from __future__ import annotations
@@ -16,8 +18,7 @@ from __future__ import annotations
 import re
 import struct
 from collections import Counter
-from collections.abc import Collection, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
@@ -27,6 +28,7 @@ from msgspec import structs
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import make_caution
 from torchstone.core.details.former_formats import present_outcome, redact_recorded, redact_variables
+from torchstone.core.details.outcome_checks import OutcomeChecks
 from torchstone.core.disk import BOM
 from torchstone.core.errors import InputError, printable
 from torchstone.core.records import (
@@ -56,7 +58,7 @@ READABLE = (1, FORMAT)
 
 
 class RunLine(msgspec.Struct, frozen=True, tag_field="kind", tag="run", forbid_unknown_fields=True):
-    """The head of a run file."""
+    """The first line of a run file."""
 
     format: int
     id: str
@@ -72,32 +74,38 @@ class OutcomeLine(msgspec.Struct, frozen=True, tag_field="kind", tag="outcome", 
     outcome: Outcome
 
 
+class AgainLine(msgspec.Struct, frozen=True, tag_field="kind", tag="again", forbid_unknown_fields=True):
+    """The outcome of a case that was measured again, with all its trials: it replaces the earlier one."""
+
+    outcome: Outcome
+
+
 class ControlLine(msgspec.Struct, frozen=True, tag_field="kind", tag="control", forbid_unknown_fields=True):
-    """One outcome of a control case, which is not in the plan; there may be several of one case."""
+    """One outcome of a control case. Control cases are not in the plan, and may have several outcomes."""
 
     outcome: Outcome
 
 
 class EndLine(msgspec.Struct, frozen=True, tag_field="kind", tag="end", forbid_unknown_fields=True):
-    """The end of a run that was finished, with the number of its outcomes as a check."""
+    """The last line of a finished run, with the number of its outcomes as a check."""
 
     outcomes: int
 
 
 class _Version(msgspec.Struct):
-    """The format version that a head states, whatever else is in it."""
+    """The format version of a first line, whatever else the line contains."""
 
     format: Any = None
 
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _ENCODER = msgspec.json.Encoder()
-Line = RunLine | OutcomeLine | ControlLine | EndLine
+Line = RunLine | OutcomeLine | AgainLine | ControlLine | EndLine
 _DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
 def encode_run(run: Run) -> str:
-    """A run as the text of a run file."""
+    """Encode a run as the text of a run file."""
     head = RunLine(
         FORMAT, run.id, run.plan, run.revision, run.environment.to_mapping(), run.settings.to_mapping()
     )
@@ -109,13 +117,13 @@ def encode_run(run: Run) -> str:
 
 
 def is_of_older_format(text: str) -> bool:
-    """Return whether a run file, which can be read, has an older format than those written now."""
+    """Return whether a readable run file has an older format than the one written now."""
     return _format_of(text.partition("\n")[0]) != FORMAT
 
 
 def encode_line(line: Line) -> str:
-    """One line of a run file, in ASCII: half a line is then still text. A number that is not finite has no place in one."""
-    if isinstance(line, OutcomeLine | ControlLine):
+    """Encode one line of a run file, in ASCII, so that half a line is still text. Raise ValueError for a number that is not finite."""
+    if isinstance(line, OutcomeLine | AgainLine | ControlLine):
         for measurement in line.outcome.measurements:
             if not all(map(isfinite, measurement.samples)):
                 raise ValueError(f"{measurement.metric} of {line.outcome.case.id} is not finite")
@@ -125,12 +133,12 @@ def encode_line(line: Line) -> str:
 
 
 def _escape(found: re.Match[str]) -> str:
-    """Characters as JSON's escapes: one for each unit of UTF-16."""
+    """Escape characters as JSON does: one escape for each unit of UTF-16."""
     return "".join(f"\\u{unit:04x}" for (unit,) in struct.iter_unpack("<H", found[0].encode("utf-16-le")))
 
 
 def decode_run(path: str, text: str) -> Reading:
-    """A run file's text as a run. A last line that was torn off is passed over, with a caution."""
+    """Decode the text of a run file. An incomplete last line is ignored, with a caution."""
     text = text.removeprefix(BOM)
     end = text.find("\n")
     if end < 0:
@@ -149,7 +157,7 @@ def decode_run(path: str, text: str) -> Reading:
 
 
 class _Pool:
-    """Values that many lines of a run file repeat, each kept once: names, variants, and counts."""
+    """Share values that many lines repeat (names, variants, counts), so that each is in memory once."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
@@ -158,14 +166,14 @@ class _Pool:
         self._provenances: dict[Provenance, Provenance] = {}
 
     def case(self, case: Case) -> Case:
-        """The same case, of parts that other cases have too."""
+        """Return an equal case made of shared values."""
         text = self._texts.setdefault
         variant = self._variants.setdefault(case.variant, case.variant)
         name, probe, suite = case.benchmark, case.probe, case.suite
         return Case(text(name, name), text(probe, probe), text(suite, suite), variant)
 
     def outcome(self, case: Case, outcome: Outcome) -> Outcome:
-        """The same outcome, of ``case`` and of parts that other outcomes have too."""
+        """Return an equal outcome made of ``case`` and shared values."""
         text, status, there = self._texts.setdefault, outcome.status, outcome.provenance
         measurements = tuple(map(self._measurement, outcome.measurements))
         return Outcome(
@@ -189,13 +197,14 @@ class _Pool:
 
 
 class _State:
-    """What has been read of a run file so far."""
+    """The part of a run file that has been read."""
 
     def __init__(self, path: str, head: RunLine) -> None:
         self._path = path
         self._head = structs.replace(head, plan=())
         self._environment, self._settings = _read_facts(path, head)
         self._pool = _Pool()
+        self._checks = OutcomeChecks(path)
         self._plan = tuple(map(self._pool.case, head.plan))
         self._planned = {case: case for case in self._plan}
         if len(self._planned) < len(head.plan):
@@ -203,12 +212,13 @@ class _State:
             raise InputError(f"the plan has {printable(twice.id)} twice", path=path, line=1, column="plan")
         _check_plan(path, head.plan)
         self._at: dict[Case, int] = {}
+        self._index: dict[Case, int] = {}
         self._outcomes: list[Outcome] = []
         self._controls: list[Outcome] = []
         self._ended = 0
 
     def add(self, number: int, line: str) -> None:
-        """Take one more line."""
+        """Add one line."""
         decoded = _decode_line(self._path, number, line)
         if self._ended:
             raise self._error(number, f"a line after the end, which is line {self._ended}")
@@ -225,21 +235,34 @@ class _State:
         if "://" in line or "?" in line:
             outcome = redact_recorded(outcome)
         if isinstance(decoded, ControlLine):
-            _check_outcome(self._path, number, outcome)
+            self._checks.check(number, outcome)
             self._controls.append(outcome)
             return
         case = self._planned.get(outcome.case)
         if case is None:
             raise self._error(number, f"{printable(outcome.case.id)} is not in the plan")
+        if isinstance(decoded, AgainLine):
+            self._replace(number, case, outcome)
+            return
         first = self._at.setdefault(case, number)
         if first != number:
             problem = f"a second outcome of {printable(case.id)}; the first is in line {first}"
             raise self._error(number, problem)
-        _check_outcome(self._path, number, outcome)
+        self._checks.check(number, outcome)
         self._outcomes.append(self._pool.outcome(case, outcome))
 
+    def _replace(self, number: int, case: Case, outcome: Outcome) -> None:
+        """Replace the outcome of a case that was measured again."""
+        if case not in self._at:
+            raise self._error(number, f"{printable(case.id)} was measured again, but has no outcome before")
+        self._checks.check(number, outcome)
+        if len(self._index) < len(self._at):
+            self._index = {each: index for index, each in enumerate(self._at)}
+        self._at[case] = number
+        self._outcomes[self._index[case]] = self._pool.outcome(case, outcome)
+
     def finish(self, torn: bool) -> Reading:
-        """The whole run."""
+        """Return the run, with cautions if the file is incomplete."""
         cautions = []
         if torn:
             cautions.append(make_caution(CautionKind.LAST_LINE_CUT_OFF, path=self._path))
@@ -281,7 +304,7 @@ def _decode_head(path: str, line: str) -> RunLine:
 
 
 def _read_facts(path: str, head: RunLine) -> tuple[Environment, Settings]:
-    """The environment and the settings that the head of a run file states, without secrets."""
+    """Return the environment and the settings of a first line, without secrets."""
     name = "settings"
     try:
         settings = settings_from(redact_values(head.settings))
@@ -316,7 +339,7 @@ def _decode_line(path: str, number: int, line: str) -> Line:
 
 
 def _check_plan(path: str, plan: Sequence[Case]) -> None:
-    """Refuse cases whose names cannot be shown on one line, and batch sizes below 1."""
+    """Raise InputError for cases whose names cannot be shown on one line, and for batch sizes below 1."""
     for variant in {case.variant for case in plan}:
         axes, size = variant.axes(), variant.batch_size
         if not all(map(is_plain, (*axes, *axes.values()))) or (size is not None and size < 1):
@@ -328,45 +351,3 @@ def _check_plan(path: str, plan: Sequence[Case]) -> None:
         if not (is_plain(case.benchmark) and is_plain(case.suite) and is_plain(case.probe)):
             problem = f"{printable(case.id)} contains a control character"
             raise InputError(problem, path=path, line=1, column="plan", advice="expected names on one line")
-
-
-def _check_outcome(path: str, line: int, outcome: Outcome) -> None:
-    """Refuse an outcome that could not be judged or shown."""
-    if not _is_plain_word(outcome.status):
-        raise InputError("invalid status", path=path, line=line, column="outcome.status")
-    if outcome.provenance is not None:
-        _check_provenance(path, line, outcome.provenance)
-    seen: set[str] = set()
-    for number, measurement in enumerate(outcome.measurements):
-        field = _field_at_fault(measurement, seen)
-        if field:
-            problem = {
-                "metric": "expected the name of a metric, and each only once",
-                "samples": "expected finite numbers",
-            }.get(field, "expected a share from 0 to 1")
-            column = f"outcome.measurements[{number}].{field}"
-            raise InputError(problem, path=path, line=line, column=column)
-        seen.add(measurement.metric)
-
-
-def _check_provenance(path: str, line: int, provenance: Provenance) -> None:
-    """Refuse what could not be shown on one line, and an attempt before the first."""
-    for name, value in structs.asdict(provenance).items():
-        if not (_is_plain_word(value) if isinstance(value, str) else value >= 0):
-            column = f"outcome.provenance.{name}"
-            raise InputError("expected a text on one line, or a count", path=path, line=line, column=column)
-
-
-_is_plain_word = lru_cache(maxsize=1024)(is_plain)
-"""The same for words that nearly every line of a run file repeats."""
-
-
-def _field_at_fault(measurement: Measurement, seen: Collection[str]) -> str:
-    metric, samples = measurement.metric, measurement.samples
-    if not metric or not _is_plain_word(metric) or metric in seen:
-        return "metric"
-    if not samples or not -1e300 <= min(samples) <= max(samples) <= 1e300:
-        return "samples"
-    if measurement.extra and "margin" in measurement.extra:  # a valid one is among the details
-        return "extra.margin"
-    return ""

@@ -1,13 +1,13 @@
-"""The settings and the environment of a run, as records, and the values they may have: a run file may come from anywhere.
+"""Records of the settings and the environment of a run, with their valid values: a run file may come from anywhere.
 
-Keys of another version, or of another tool, are kept in ``rest`` and written back.
+Keys of other versions and other tools are kept in ``rest``, and written back.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct, ValidationError, convert, to_builtins
 
@@ -40,16 +40,42 @@ Size = Annotated[str, _one_of("full", "small")]
 Scenario = Annotated[str, _one_of(*SCENARIOS)]
 Strategy = Annotated[str, _one_of(*STRATEGIES)]
 Counter = Annotated[str, _one_of("", *COUNTERS)]
+Direction = Annotated[str, _one_of("", "lower", "higher", "equal")]
+
+
+class Pairing(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What 'torchstone ab' records in the run file of a side: which side it is, what makes it that side, and how the two were compared.
+
+    ``session`` is the same in the files of both sides. ``metric`` was judged by ``margin``, ``alpha`` and ``better``; files of earlier
+    versions lack ``better``. ``benchmarks`` says where the benchmark files came from that are not this side's own. ``rest`` holds keys
+    of a later version.
+    """
+
+    side: str = ""
+    spec: tuple[str, ...] = ()
+    session: str = ""
+    seed: int | None = None
+    metric: str = ""
+    margin: Share | None = None
+    alpha: Share | None = None
+    better: Direction = ""
+    command: str = ""
+    benchmarks: dict[str, str] = {}
+    rest: JsonObject = {}
 
 
 class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a run was asked for. ``rest`` holds keys that are not known: of a later version, or the head of another tool's file. ``sources`` says, by suite, where its benchmarks come from; ``folder`` is where paths start.
+    """Settings of a run.
 
-    ``imported`` are the user's own modules that the sources and ``imports`` import, each with the SHA-256 of its content.
-    ``ranks`` to ``rank_threads`` are those of the scaling probe, ``rank_threads`` filled in by the machine where nobody says it.
-    ``layout`` is what rounds were planned for: how many hosts, and ranks on each. ``self_measured`` names counted work, as ``suite::name``, that measures itself.
-    ``broken`` are files that were asked for and could not be imported: where, and why.
-    ``shard`` is the part of the plan that was measured, as ``2/8``. ``pairing`` is what 'torchstone ab' notes: which side this was, what makes it that side, and how the two were compared.
+    ``sources`` are the sources of the benchmarks, by suite; relative paths start at ``folder``. ``imported`` are the
+    user's own modules that the sources and ``imports`` import, each with the SHA-256 of its content. ``ranks`` to
+    ``rank_threads`` belong to the scaling probe; ``rank_threads`` depends on the machine unless it is set. ``layout``
+    is the number of hosts and of ranks per host that rounds were planned for. ``self_measured`` names counted work
+    that measures itself, as ``suite::name``. ``broken`` are requested files that could not be imported, with place
+    and reason. ``shard`` is the measured part of the plan, such as ``2/8``. ``looks`` is how often the
+    results may be judged while they are measured. ``pairing`` is set by 'torchstone ab': the
+    side, its definition, and how the two sides were compared. ``rest`` holds unknown keys: those of a later version,
+    or of another tool's file.
     """
 
     sources: dict[str, BenchmarkSource] = {}
@@ -79,7 +105,7 @@ class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     load_artifacts: str = ""
     counter: Counter = ""
     profile: bool = False
-    pairing: JsonObject = {}
+    pairing: Pairing | None = None
     ranks: tuple[Few, ...] = ()
     strategies: tuple[Strategy, ...] = ()
     buckets: tuple[Amount, ...] = ()
@@ -91,20 +117,21 @@ class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     self_measured: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     shard: str = ""
+    looks: Few | None = None
     rest: JsonObject = {}
 
     def to_mapping(self) -> dict[str, object]:
         """Return the settings as a run file has them: defaults are left out."""
         found = _to_mapping(self)
-        if self.sources:
-            found["sources"] = {suite: source.to_mapping() for suite, source in self.sources.items()}
+        if self.pairing:
+            found["pairing"] = _to_mapping(self.pairing)
         return found
 
 
 class Environment(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The machine and the software that a run was measured with. ``variables`` and ``accelerators`` are None where nobody looked.
+    """The machine and the software of a run. ``variables`` and ``accelerators`` are None if they were not recorded.
 
-    ``machine``, ``software`` and each accelerator are facts as they were found; they differ from system to system.
+    The keys of ``machine``, ``software`` and each accelerator differ from system to system.
     """
 
     machine: JsonObject = {}
@@ -119,7 +146,7 @@ class Environment(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
 
     @property
     def is_stated(self) -> bool:
-        """Whether anything is known of it."""
+        """Return whether anything is recorded."""
         return self != NO_ENVIRONMENT
 
     def to_mapping(self) -> dict[str, object]:
@@ -131,20 +158,25 @@ NO_ENVIRONMENT = Environment()
 
 
 def settings_from(settings: Mapping[str, object]) -> Settings:
-    """Settings as a run file has them; a value that cannot be meant is a ValidationError.
+    """Convert the settings of a run file; raise a ValidationError for an invalid value.
 
     A file without sources was not measured by torchstone: its settings are another tool's.
     """
-    return _from_mapping(settings, Settings) if settings.get("sources") else Settings(rest=dict(settings))
+    if not settings.get("sources"):
+        return Settings(rest=dict(settings))
+    found = _set_apart(settings, Settings)
+    if isinstance(stated := found.get("pairing"), dict):
+        found["pairing"] = _set_apart(stated, Pairing) if stated else None
+    return convert(found, Settings)
 
 
 def environment_from(environment: Mapping[str, object]) -> Environment:
-    """An environment as a run file or a worker has it; a fact of another shape than it must have is a ValidationError."""
-    return _from_mapping(environment, Environment)
+    """Convert the environment that a run file or a worker states; raise a ValidationError for an invalid value."""
+    return convert(_set_apart(environment, Environment), Environment)
 
 
 def fault_of_record(settings: Settings) -> tuple[str, str]:
-    """The first setting from a command line that cannot be meant, and what was expected; both empty if there is none."""
+    """Return the first invalid setting of a command line, and the expected value; both empty if all are valid."""
     try:
         convert(to_builtins(settings), Settings)
     except ValidationError as error:
@@ -153,13 +185,13 @@ def fault_of_record(settings: Settings) -> tuple[str, str]:
 
 
 def fault_of(error: ValidationError) -> tuple[str, str]:
-    """The field that a value does not fit, and what was expected."""
+    """Return the invalid field, and the expected value."""
     problem, _, field = describe_fault(error).rpartition(" - at `$")
     return (field.rstrip("`").lstrip("."), problem[0].lower() + problem[1:]) if problem else ("", str(error))
 
 
 def describe_fault(error: ValidationError) -> str:
-    """What a validation error says, with the words that a setting may be instead of the pattern of these."""
+    """Return the message of a validation error; it lists the valid words instead of their pattern."""
     return re.sub(_ONE_OF, _list_words, str(error))
 
 
@@ -168,17 +200,15 @@ def _list_words(found: re.Match[str]) -> str:
     return f"Expected {', '.join(others)} or {last}"
 
 
-_Record = TypeVar("_Record", Settings, Environment)
-
-
-def _from_mapping(values: Mapping[str, object], kind: type[_Record]) -> _Record:
+def _set_apart(values: Mapping[str, object], kind: type[Settings | Environment | Pairing]) -> JsonObject:
+    """Return the values of a record, with the keys that it has no field for in ``rest``."""
     fields = [name for name in kind.__struct_fields__ if name != "rest"]
     known = {name: values[name] for name in fields if name in values}
     rest = {name: value for name, value in values.items() if name not in known}
-    return convert({**known, "rest": rest}, kind)
+    return {**known, "rest": rest}
 
 
-def _to_mapping(record: Settings | Environment) -> dict[str, object]:
+def _to_mapping(record: Settings | Environment | Pairing) -> dict[str, object]:
     known: JsonObject = to_builtins(record)
     rest: dict[str, object] = known.pop("rest", {})
     return {name: list(value) if type(value) is tuple else value for name, value in known.items()} | rest

@@ -70,12 +70,12 @@ STATUSES: dict[str, str] = {
     FAILED: "failed, in a performance file that does not say how; the accuracy file may",
 }
 
-_NUMBERED_STATUS = re.compile(r"(fail_batch_invariance_at|fail_to_run_at_batch)_\d+\Z")
+_NUMBERED_STATUS = r"(fail_batch_invariance_at|fail_to_run_at_batch)_\d+"
 
 
 def is_known_status(status: str) -> bool:
     """Return whether a status is in the list; numbered ones may have any number."""
-    return status in STATUSES or _NUMBERED_STATUS.match(status) is not None
+    return status in STATUSES or re.fullmatch(_NUMBERED_STATUS, status) is not None
 
 
 class Probe(StrEnum):
@@ -103,7 +103,8 @@ class Metric(NamedTuple):
     ``better`` is ``lower``, ``higher``, or ``equal`` if any change deserves a look. ``estimator`` summarises
     several samples: ``median``, ``min`` or ``max``. ``probes`` are the probes that measure it. Only ``signed``
     metrics may be negative. A metric of the compile_cache probe is a ``quantity`` in a ``scenario``;
-    ``quantity_meaning`` is its meaning without the scenario.
+    ``quantity_meaning`` is its meaning without the scenario. ``is_exact`` says that a benchmark reports it as a number
+    that must not change.
     """
 
     name: str
@@ -116,13 +117,22 @@ class Metric(NamedTuple):
     scenario: str = ""
     quantity: str = ""
     quantity_meaning: str = ""
+    is_exact: bool = False
+
+    @property
+    def is_counted(self) -> bool:
+        """Return whether values do not vary by chance, and do not depend on the speed of a machine."""
+        return self.is_exact or self.unit in COUNTED_UNITS
+
+
+def reported_metric(name: str, unit: str, better: str) -> Metric:
+    """Return the definition of a metric that a benchmark reports itself."""
+    meaning = "reported by the benchmark itself"
+    return Metric(name, unit, better, meaning, signed=True, is_exact=better == "equal")
 
 
 COMPILE_SECONDS = "compile_seconds"
 """Compile time by torch's own timers; in the compile_cache probe the scenario precedes the name."""
-
-LEFT_OUT = "left_out"
-"""The key of an outcome's ``extra`` that says of which metrics there is no number, on purpose, and why."""
 
 SCENARIOS: dict[str, str] = {
     "cold": "empty cache folders",
@@ -342,6 +352,14 @@ METRICS: dict[str, Metric] = {
         ),
     )
 }
+
+COUNTED_UNITS = frozenset(
+    {
+        *("status", "calls", "graphs", "breaks", "frames", "compiles", "instructions"),
+        *("look-ups", "% of look-ups"),
+    }
+)
+"""Units of metrics that do not vary by chance, and do not depend on the speed of a machine."""
 
 FORMER_NAMES: dict[str, str] = {"dynamo_compilation_latency": COMPILE_SECONDS}
 """Renamed metrics, by old name; files, rules and settings may still use it."""

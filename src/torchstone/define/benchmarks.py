@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any, TypeVar, overload
 
 from torchstone.core.text.safe_text import is_plain
+from torchstone.define.custom_metrics import ResultMetrics
 
 MODES = ("inference", "training")
 DTYPES = ("float32", "float16", "bfloat16", "amp")
@@ -88,7 +89,8 @@ class Benchmark:
     """A named definition of work. ``build`` is called with ``parameters`` and those of ``OFFERED`` it takes.
 
     ``batch_size`` is for performance; ``accuracy_batch_size`` for accuracy, if different. ``check``
-    configures the accuracy check. ``probes`` are the default probes; empty means the usual ones.
+    configures the accuracy check. ``probes`` are the default probes; empty means the usual ones. ``metrics``
+    turns the result of a call into metrics of the benchmark's own.
     """
 
     name: str
@@ -99,6 +101,7 @@ class Benchmark:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     check: CheckRule | None = None
     probes: tuple[str, ...] = ()
+    metrics: ResultMetrics | None = None
 
     @property
     def takes(self) -> tuple[str, ...]:
@@ -195,6 +198,7 @@ def benchmark(
     cosine: bool = False,
     non_deterministic: bool = False,
     optimizer: str = "sgd",
+    metrics: ResultMetrics | None = None,
 ) -> Callable[[Builder], Builder]: ...
 
 
@@ -209,12 +213,14 @@ def benchmark(
     cosine: bool = False,
     non_deterministic: bool = False,
     optimizer: str = "sgd",
+    metrics: ResultMetrics | None = None,
 ) -> Any:
     """Define a benchmark: the function returns ``(model, args)``, ``(model, args, kwargs)`` or ``Work``.
 
     ``parameters`` is a grid: ``{"width": [64, 128]}`` defines ``name(width=64)`` and ``name(width=128)``. A
     function with a parameter called batch_size, mode, dtype, device or size receives the value being
-    measured.
+    measured. ``metrics`` is a function ``(result)`` or ``(result, seconds)`` that calls ``torchstone.metric``
+    or returns ``{name: (value, better, unit)}``; ``seconds`` is the time of the call.
 
     >>> @benchmark(batch_size=8, parameters={"width": [64, 128]})
     ... def double(width, batch_size):
@@ -235,9 +241,17 @@ def benchmark(
             raise DefinitionError(f"{called}: batch_size={batch_size!r}: expected a whole number from 1")
         check = _check(called, tolerance, cosine, non_deterministic, optimizer)
         chosen = _modes(called, modes)
+        _check_metrics(called, metrics)
         new = [
             Benchmark(
-                _full_name(called, values), function, batch_size, None, chosen, values, lambda *_: check
+                _full_name(called, values),
+                function,
+                batch_size,
+                None,
+                chosen,
+                values,
+                lambda *_: check,
+                metrics=metrics,
             )
             for values in _grid(called, function, parameters or {}, batch_size)
         ]
@@ -252,6 +266,20 @@ def _check(name: str, tolerance: float, cosine: bool, non_deterministic: bool, o
         return Check(tolerance, cosine, non_deterministic=non_deterministic, optimizer=optimizer)
     except DefinitionError as error:
         raise DefinitionError(f"{name}: {error}") from None
+
+
+def _check_metrics(name: str, metrics: ResultMetrics | None) -> None:
+    """Refuse a ``metrics`` function that cannot be called with a result, or with a result and the seconds."""
+    if metrics is None:
+        return
+    expected = f"{name}: metrics={describe_value(metrics)}: expected a function (result) or (result, seconds)"
+    if not callable(metrics) or isinstance(metrics, type):
+        raise DefinitionError(expected)
+    try:
+        signature = inspect.signature(metrics)
+        signature.bind(None, **({"seconds": 1.0} if "seconds" in signature.parameters else {}))
+    except (TypeError, ValueError):
+        raise DefinitionError(expected) from None
 
 
 def _full_name(name: str, values: Mapping[str, Any]) -> str:

@@ -123,7 +123,13 @@ TABLES = ("performance", "accuracy", "expected", "expected-by-dtype", "pr-time",
 """The formats that are CSV."""
 
 WRITTEN = tuple(kind for kind, known in FORMATS.items() if known.writer)
-"""The formats that torchstone can write."""
+"""The formats that torchstone can write, and read again."""
+
+SUMMARY = "csv"
+"""A plain table of results, which is written but not read."""
+
+EXPORTED = (*WRITTEN, SUMMARY)
+"""The formats that results can be exported to."""
 
 
 def read_file(path: str, kind: str = "") -> Reading:
@@ -132,6 +138,23 @@ def read_file(path: str, kind: str = "") -> Reading:
         raise UsageError(f"{kind}: no such format", advice=f"the formats are {', '.join(FORMATS)}")
     text = read_text(path)
     return FORMATS[kind or recognise(path, text)].read(path, text)
+
+
+def begins_run_file(text: str) -> bool:
+    """Return whether a text begins as a run file does."""
+    return '"kind":"run"' in text.partition("\n")[0].replace(" ", "")
+
+
+def require_run_file(path: str, text: str, advice: str) -> None:
+    """Raise an InputError if a text is anything but a run file; it names the format, if that is known."""
+    if not text.strip() or begins_run_file(text):
+        return  # an empty or damaged run file: its reader says what is wrong
+    try:
+        kind = recognise(path, text)
+    except InputError:
+        kind = ""
+    instead = f": its format is {kind} ({FORMATS[kind].meaning})" if kind else ""
+    raise InputError(f"this is not a run file{instead}", path=path, line=1, advice=advice)
 
 
 def recognise(path: str, text: str) -> str:
@@ -160,8 +183,7 @@ _FIELDS_OF_TOOLS = {
 
 def _recognise_json(start: str) -> str:
     head = start[:100_000]
-    first_line = head.partition("\n")[0]
-    if '"kind":"run"' in first_line.replace(" ", ""):
+    if begins_run_file(head):
         return "run"
     if re.search(r'"benchmark_results"\s*:', head):
         return "ddp"

@@ -6,25 +6,43 @@ Losses are found by reading back what was written and comparing it with the run.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-from msgspec import structs
+from msgspec import Struct, structs
 
+from torchstone.core.details.outcome_details import OutcomeDetails
+from torchstone.core.environments import differences
 from torchstone.core.errors import InputError, UsageError, printable
 from torchstone.core.records import AXES, Case, Outcome, Reading, Revision, Run
 from torchstone.core.run_settings import NO_ENVIRONMENT, Settings
 from torchstone.core.text.safe_text import quote_word
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Probe
-from torchstone.formats import FORMATS, TABLES
+from torchstone.formats import FORMATS, SUMMARY, TABLES, summary_csv
 from torchstone.formats.table import defuse
 
 
-def convert(run: Run, kind: str, *, raw_cells: bool = False) -> tuple[str, list[str]]:
-    """Return the run as text in another format, and a list of what is lost.
+class Conversion(Struct, frozen=True):
+    """A run as text in another format.
+
+    ``losses`` lists data of the measurement that the format cannot hold, ``omitted`` what only describes it, such as
+    logs and repro commands. ``cases`` is the number of cases written.
+    """
+
+    text: str
+    losses: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()
+    cases: int = 0
+
+
+def convert(run: Run, kind: str, *, raw_cells: bool = False) -> Conversion:
+    """Convert a run to another format.
 
     Cells that a spreadsheet would execute are escaped, unless ``raw_cells`` is set.
     """
+    if kind == SUMMARY:
+        text = summary_csv.write(run)
+        return Conversion(text if raw_cells else defuse(text), cases=len(run.plan))
     text = FORMATS[kind].write(run)
     if kind in TABLES and not raw_cells:
         text = defuse(text)
@@ -38,21 +56,36 @@ def convert(run: Run, kind: str, *, raw_cells: bool = False) -> tuple[str, list[
             f"none of these results can be written as {kind}",
             advice="see docs/formats.md for what a format holds",
         )
+    back = _read_back(run, kind, text)
+    found = dict.fromkeys(_losses(run, back))
+    losses = tuple(loss for loss in found if not isinstance(loss, _Aside))
+    omitted = tuple(str(loss) for loss in found if isinstance(loss, _Aside))
+    return Conversion(text, losses, omitted, len(back.outcomes))
+
+
+def _read_back(run: Run, kind: str, text: str) -> Run:
+    """Read what was written; raise UsageError if that fails, or if cases have become one."""
     try:
-        back = FORMATS[kind].read(f"(as {kind})", text)
+        back = FORMATS[kind].read(f"(as {kind})", text).run
     except InputError as error:
         column = f"column {error.column}: " if error.column else ""
         raise UsageError(
             f"these results cannot be written as {kind}: {column}{error.message}",
             advice=_one_probe(run) or "see docs/formats.md for what a format holds",
         ) from None
-    for case, times in Counter(outcome.case for outcome in back.run.outcomes).most_common(1):
+    for case, times in Counter(outcome.case for outcome in back.outcomes).most_common(1):
         if times > 1:
             raise UsageError(
                 f"as {kind}, {printable(case.name)} would occur {times} times",
                 advice=f"the format cannot tell these cases apart: {_one_probe(run) or 'choose some with --only'}",
             )
-    return text, list(dict.fromkeys(_losses(run, back.run)))
+    return back
+
+
+class _Aside(str):
+    """A loss that is no data of the measurement."""
+
+    __slots__ = ()
 
 
 def _one_probe(run: Run) -> str:
@@ -63,15 +96,16 @@ def _one_probe(run: Run) -> str:
 
 def _losses(run: Run, back: Run) -> Iterator[str]:
     """Yield what the run states and the copy does not. Every format keeps the order of outcomes."""
-    for field, nothing in (
-        ("revision", Revision()),
-        ("environment", NO_ENVIRONMENT),
-        ("settings", Settings()),
-    ):
-        if getattr(run, field) not in (nothing, getattr(back, field)):
-            yield field
+    if run.revision not in (Revision(), back.revision):
+        held = back.revision.commit and back.revision.commit == run.revision.commit
+        yield _Aside("revision") if held else "revision"
+    if run.environment not in (NO_ENVIRONMENT, back.environment):
+        held = back.environment.is_stated and not differences(run.environment, back.environment)
+        yield _Aside("environment") if held else "environment"
+    if run.settings not in (Settings(), back.settings):
+        yield _Aside("settings") if run.settings.sources else "settings"
     if run.controls and not back.controls:
-        yield "control cases"
+        yield _Aside("control cases")
     if back.finished and not run.finished:
         yield "that the run did not finish"
     if (unmeasured := len(run.plan) - len(run.outcomes)) and back.plan != run.plan:
@@ -134,8 +168,8 @@ def _outcome_losses(outcome: Outcome, copy: Outcome) -> Iterator[str]:
         yield f"the status {outcome.status}"
     for field in ("failure", "repro", "cautions", "provenance", "capture"):
         if (value := getattr(outcome, field)) and value != getattr(copy, field):
-            yield field
-    yield from _extra_losses(outcome.facts(), copy.facts())
+            yield _Aside(field)
+    yield from _fact_losses(outcome.facts(), copy.facts(), _DESCRIPTIONS)
     copies = {measurement.metric: measurement for measurement in copy.measurements}
     for measurement in outcome.measurements:
         found = copies.get(measurement.metric)
@@ -148,13 +182,22 @@ def _outcome_losses(outcome: Outcome, copy: Outcome) -> Iterator[str]:
                 if len(found.samples) < len(measurement.samples)
                 else f"values of {measurement.metric}"
             )
-        yield from _extra_losses(measurement.facts(), found.facts())
+        yield from _fact_losses(measurement.facts(), found.facts(), _DERIVED)
 
 
-def _extra_losses(extra: Mapping[str, object] | None, copy: Mapping[str, object] | None) -> Iterator[str]:
-    for key, value in (extra or {}).items():
-        if (copy or {}).get(key) != value:
-            yield "v3 fields" if key.startswith("v3") else printable(key)
+_DESCRIPTIONS = frozenset(OutcomeDetails.__struct_fields__)
+_DERIVED = frozenset({"block", "stopped", "repeats", "interval", "confidence", "method", "ranks", "mixed"})
+"""Details of a measurement that no comparison uses: they describe how samples were taken, or follow from them."""
+
+
+def _fact_losses(
+    facts: Mapping[str, object], copy: Mapping[str, object], asides: Collection[str]
+) -> Iterator[str]:
+    for key, value in facts.items():
+        if copy.get(key) != value:
+            is_aside = key in asides or (key == "pairs" and isinstance(value, int))
+            loss = "v3 fields" if key.startswith("v3") else printable(key)
+            yield _Aside(loss) if is_aside else loss
 
 
 def merge_runs(readings: list[Reading], *, with_repro: bool) -> Run:

@@ -10,6 +10,9 @@ from torchstone.formats import table
 from torchstone.formats.torch.expected_csv import DTYPES
 from torchstone.formats.torch.speedup_targets import is_header
 
+_SUMMARY = ["suite", "benchmark", "probe"]
+"""How a table made by ``torchstone export --to csv`` begins."""
+
 
 def recognise_table(path: str, text: str) -> str:
     """Return the format of a CSV text; empty if it is not known."""
@@ -24,6 +27,13 @@ def recognise_table(path: str, text: str) -> str:
             path=path,
             line=1,
             advice="did the job that wrote it fail?",
+        )
+    if cells[:3] == _SUMMARY:
+        raise InputError(
+            "a table made by 'torchstone export --to csv', which torchstone does not read: it has no samples",
+            path=path,
+            line=line,
+            advice="name the file that it was made from",
         )
     if "name" in cells and ("dev" in cells or "batch_size" in cells):
         return "accuracy" if "accuracy" in cells else "performance"

@@ -74,7 +74,7 @@ def measurement_of(outcome: Outcome | None, metric: str) -> Measurement | None:
 
 
 def is_single_count(measurement: Measurement) -> bool:
-    """Whether a measurement is a single whole number without further information. Runs have the same ones many times."""
+    """Return whether a measurement is a single whole number without further information. Runs have the same ones many times."""
     samples = measurement.samples
     if measurement.details is not None or measurement.extra:
         return False
@@ -82,17 +82,17 @@ def is_single_count(measurement: Measurement) -> bool:
 
 
 def has_ended_well(outcome: Outcome) -> bool:
-    """Whether a case did not fail: it passed, was skipped on purpose, or cannot be measured there."""
+    """Return whether a case did not fail: it passed, was skipped on purpose, or cannot be measured there."""
     return outcome.status in {PASSED, SKIPPED, NOT_AVAILABLE, ""}
 
 
 def runs_to_its_end(status: str) -> bool:
-    """Whether a case with this status ran to its end, though its results may be wrong."""
+    """Return whether a case with this status ran to its end, though its results may be wrong."""
     return status in {PASSED, SKIPPED, ""} or status.startswith(_WRONG_RESULTS)
 
 
 def has_numbers(outcome: Outcome) -> bool:
-    """Whether the numbers of an outcome mean something by themselves: the case ran to its end."""
+    """Return whether the numbers of an outcome mean something by themselves: the case ran to its end."""
     return runs_to_its_end(outcome.status)
 
 
@@ -108,7 +108,7 @@ def require_common_probe(readings: Sequence[Reading], expected: Sequence[Reading
 
 
 def expects_status(outcome: Outcome) -> bool:
-    """Whether the status itself is expected: always for accuracy, otherwise only if it is a failure."""
+    """Return whether the status itself is expected: always for accuracy, otherwise only if it is a failure."""
     if outcome.case.probe in {"", Probe.ACCURACY}:
         return bool(outcome.status)
     return outcome.status not in {"", PASSED}
@@ -247,7 +247,7 @@ class Baseline:
 
     @property
     def has_dtypes(self) -> bool:
-        """Whether some file has one column per dtype."""
+        """Return whether some file has one column per dtype."""
         return any(reading.kind == "expected-by-dtype" for reading in self.readings)
 
     def unclaimed(self) -> Iterator[ExpectedRow]:
@@ -349,7 +349,7 @@ def select_pair(
 
 
 def agree(one: Case, other: Case) -> bool:
-    """Whether two cases of the same name may be the same: they agree on every axis that both state."""
+    """Return whether two cases of the same name may be the same: they agree on every axis that both state."""
     return not any(_differences(one, other))
 
 

@@ -1,4 +1,4 @@
-"""Policies: which verdicts block. ``strict`` is ours; ``upstream`` decides as the scripts it replaces do."""
+"""Policies: which verdicts block. ``strict`` and ``lenient`` are ours; ``upstream`` decides as the scripts it replaces do."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ STRICT_BLOCKS = frozenset(
     {Verdict.INVALID, Verdict.MISSING, Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.NEW}
 )
 
-COMPARE_BLOCKS = frozenset({Verdict.REGRESSION, Verdict.MISSING, Verdict.INVALID})
-"""The verdicts that block when two runs are compared. ``inconclusive`` does not: too little data is no reason to stop a branch, and it is never shown as ``same``."""
+LENIENT_BLOCKS = STRICT_BLOCKS - {Verdict.INCONCLUSIVE, Verdict.NEW}
+"""The verdicts that block under the policy ``lenient``: what could not be decided does not stop a branch, and is never shown as a success."""
 
 _TWO_SIDED = frozenset({Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INVALID})
 _UPSTREAM_BLOCKS: dict[str, frozenset[Verdict]] = {
@@ -40,7 +40,7 @@ class Policy(Struct, frozen=True):
     upstream_version: str = ""
     """The upstream version whose flaky list applies, under the policy upstream."""
     of_comparison: bool = False
-    """Whether two runs are compared, rather than results checked against a baseline."""
+    """Return whether two runs are compared, rather than results checked against a baseline."""
 
     @property
     def title(self) -> str:
@@ -51,22 +51,22 @@ class Policy(Struct, frozen=True):
 
     @property
     def is_upstream(self) -> bool:
-        """Whether decisions follow PyTorch's own scripts."""
+        """Return whether decisions follow PyTorch's own scripts."""
         return self.name == "upstream"
 
     def blocks(self, verdict: Verdict, rule: Rule | None = None) -> bool:
-        """Whether a row with this verdict makes the exit code 1."""
+        """Return whether a row with this verdict makes the exit code 1."""
         if verdict in self.allow:
             return False
         if verdict in self.block:
             return True
-        if self.of_comparison:  # upstream only prints comparisons, and never blocks
-            return verdict in COMPARE_BLOCKS and not self.is_upstream
+        if self.is_upstream and self.of_comparison:  # upstream only prints comparisons, and never blocks
+            return False
         if self.is_upstream:
             return verdict in _UPSTREAM_BLOCKS.get(
                 rule.kind if rule else "", frozenset({Verdict.REGRESSION, Verdict.INVALID})
             )
-        return verdict in STRICT_BLOCKS
+        return verdict in (LENIENT_BLOCKS if self.name == "lenient" else STRICT_BLOCKS)
 
 
 def make_policy(

@@ -15,23 +15,11 @@ from torchstone.core.records import (
     Measurement,
     Outcome,
     Reading,
+    find_metric,
 )
 from torchstone.core.vocabulary import METRICS, Probe
 from torchstone.gate.judgement import Conditions
 
-COUNTED_UNITS = frozenset(
-    {
-        "status",
-        "calls",
-        "graphs",
-        "breaks",
-        "frames",
-        "compiles",
-        "instructions",
-        "look-ups",
-        "% of look-ups",
-    }
-)
 _REPEATING_UNITS = frozenset({"GB", "bytes", "files"})
 MOST_NAMED = 4
 VERSION = "benchmark_version"
@@ -101,7 +89,7 @@ class Comparability:
         ours, theirs = found.details, wanted.details
         if ours and theirs and (why := counter_difference(ours.counter, theirs.counter)):
             return why
-        if gap is not None and depends_on_environment(metric):
+        if gap is not None and depends_on_environment(metric, found, wanted):
             self._relevant_gaps[gap] = None
             if not self._cross_environment:
                 return gap.why
@@ -149,22 +137,27 @@ class Comparability:
         return [*merged((*gaps, *self._variable_cautions)), *self._counter_cautions]
 
 
-def depends_on_environment(metric: str) -> bool:
-    """Whether values of a metric are comparable only within one environment: all but statuses and counts."""
-    known = METRICS.get(metric)
-    return known is None or known.unit not in COUNTED_UNITS
+def depends_on_environment(metric: str, *found: Measurement | Outcome | None) -> bool:
+    """Return whether values of a metric are comparable only within one environment: all but statuses and counts.
+
+    ``found`` may define a metric that a benchmark reports: one that must be equal is a count.
+    """
+    known = find_metric(metric, *found)
+    return known is None or not known.is_counted
 
 
 def may_repeat(metric: str, *measurements: Measurement) -> bool:
-    """Whether trials may agree to the last digit, which times never do: memory and what is computed from it, and whole numbers of unknown metrics."""
+    """Return whether trials may agree to the last digit, which times never do: memory and what is computed from it, metrics that benchmarks report, and whole numbers of unknown metrics."""
     known = METRICS.get(metric)
+    if known is None and all(each.details and each.details.better for each in measurements):
+        return True
     if known is None:
         return all(type(sample) is int for measurement in measurements for sample in measurement.samples)
     return known.unit in _REPEATING_UNITS or metric in {"compression_ratio", "tracked_value"}
 
 
 def counts_instructions(metric: str) -> bool:
-    """Whether a metric counts instructions, which several counters do; the names of other metrics imply their counter."""
+    """Return whether a metric counts instructions, which several counters do; the names of other metrics imply their counter."""
     known = METRICS.get(metric)
     return known is not None and known.unit == "instructions"
 
@@ -202,12 +195,16 @@ def _describe_method(key: str, method: object) -> tuple[str, str]:
     if key == VERSION:
         version = printable(str(method), _VERSION_LENGTH)
         return f"by version {version} of the benchmark's code", f"by version {version}"
+    if key == "unit":
+        return (f"in {printable(str(method), 40)}",) * 2
+    if key == "better":
+        return f"with {method} as better", f"with {method}"
     text = f"with {key} {printable(str(method), 40)}"
     return _METHOD_TEXTS.get((key, str(method))) or (text, text)
 
 
 def have_same_method(one: Measurement, other: Measurement) -> bool:
-    """Whether two numbers were measured in the same way, as far as both say how."""
+    """Return whether two numbers were measured in the same way, as far as both say how."""
     ours, theirs = one.details, other.details
     if not ours or not theirs:
         return True

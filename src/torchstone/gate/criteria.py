@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
-from torchstone.core.records import Case, Measurement, Rule, matches_metric
+from torchstone.core.records import Case, Measurement, Reading, Rule, matches_metric
+from torchstone.core.run_settings import Settings
 from torchstone.core.vocabulary import METRICS, SAVED, SCENARIOS
 from torchstone.gate.blocking_policy import Policy
-from torchstone.gate.rules import RuleBook, is_our_ratio, margin_of
+from torchstone.gate.defaults import USUAL_ALPHA, USUAL_MARGIN
+from torchstone.gate.rules import RuleBook, margin_of, use_own_margin
 
-USUAL_MARGIN = 0.02
-USUAL_ALPHA = 0.01
-_SAVINGS = METRICS.keys() & {f"{scenario}_{SAVED[0]}" for scenario in SCENARIOS}
+SAVINGS = METRICS.keys() & {f"{scenario}_{SAVED[0]}" for scenario in SCENARIOS}
 """Metrics that follow from the compile times of two scenarios."""
 _BETTER_OF_RULE = {"ratio_floor": "higher", "ratio_ceiling": "lower"}
 
@@ -37,7 +39,8 @@ class Criteria(Struct, frozen=True, gc=False):
     """Criteria for one comparison.
 
     ``margin`` is the smallest relevant change, as a share; ``alpha`` is the significance level. ``tolerance`` is the allowed difference of a count, in
-    its own unit. Without a ``family`` the comparison is judged by itself.
+    its own unit. ``is_share`` says that the margin is a share of the base in both directions (1 - margin to 1 + margin), not a factor (1 / (1 + margin) to
+    1 + margin). Without a ``family`` the comparison is judged by itself; ``is_alone`` says that it stays so, because it was decided while it was measured.
     """
 
     margin: float
@@ -45,20 +48,41 @@ class Criteria(Struct, frozen=True, gc=False):
     better: str = ""
     tolerance: float = 0.0
     family: Family | None = None
+    is_share: bool = False
+    is_alone: bool = False
+
+    @property
+    def share(self) -> float:
+        """Return the allowed worsening as a share of the base, as people state it: 5 % for at least 0.95 times."""
+        return 1 - self.limits[0] if self.better == "higher" else self.margin
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Return the smallest and the largest ratio within the margin."""
+        return (1 - self.margin if self.is_share else 1 / (1 + self.margin)), 1 + self.margin
 
 
 class CompareSettings(Struct, frozen=True):
-    """Settings of a comparison. ``margin`` applies to all metrics with noise, ``margins`` to those that match a pattern; ``better`` sets the better direction."""
+    """What comparisons are judged by. ``margin`` applies to all metrics with noise, ``margins`` to those that match a pattern; ``better`` sets the better direction.
+
+    ``alpha`` is None unless it was asked for. ``looks`` is how often the results were judged while they were measured: each look has its share of alpha.
+    """
 
     policy: Policy
     rules: RuleBook
-    alpha: float = USUAL_ALPHA
+    alpha: float | None = None
     margin: float | None = None
     margins: tuple[tuple[str, float], ...] = ()
     metrics: tuple[str, ...] = ()
     better: tuple[tuple[str, str], ...] = ()
     compare_anyway: bool = False
     cross_environment: bool = False
+    looks: int = 1
+
+    @property
+    def level(self) -> float:
+        """Return the significance level of one look."""
+        return (USUAL_ALPHA if self.alpha is None else self.alpha) / self.looks
 
     def criteria_of_metric(self, metric: str, case: Case) -> MetricCriteria:
         """Return the criteria for a metric of a case."""
@@ -70,18 +94,24 @@ class CompareSettings(Struct, frozen=True):
         is_compared, better = self.compares(metric, case), self.better_of(metric, case)
         return MetricCriteria(is_compared, better, rule, margin, tolerance)
 
-    def criteria_of(self, metric: MetricCriteria, base: Measurement) -> Criteria:
-        """Return the criteria for a comparison with a measurement of the base."""
-        return Criteria(self.margin_of(metric, base), self.alpha, metric.better, metric.tolerance)
-
-    def margin_of(self, metric: MetricCriteria, base: Measurement) -> float:
-        """Return the margin: as set, or as the rule says. Counts have only the tolerance of their rule, unless a margin is set by name."""
+    def criteria_of(
+        self, metric: MetricCriteria, base: Measurement, recorded: Criteria | None = None
+    ) -> Criteria:
+        """Return the criteria for a comparison with a measurement of the base: as asked for, as recorded, or as the rule says."""
+        if recorded and metric.margin is None and self.margin is None and self.alpha is None:
+            return recorded
+        rule, better, alpha = metric.rule, metric.better, self.level
         if metric.margin is not None:
-            return metric.margin
-        rule, rises = metric.rule, metric.better == "higher"
+            return Criteria(metric.margin, alpha, better)
         if rule is not None and rule.kind == "count":
-            return _ratio_margin(rule.tolerance / base.value, rises=rises) if base.value > 0 else 0.0
-        return self.margin if self.margin is not None else _margin_of_rule(rule, base, rises=rises)
+            share = rule.tolerance / base.value if base.value > 0 else 0.0
+            return Criteria(_as_factor(share, rises=better == "higher"), alpha, better, metric.tolerance)
+        if self.margin is not None:
+            return Criteria(self.margin, alpha, better)
+        rule = use_own_margin(rule, base.margin)
+        if rule is not None and rule.kind == "margin":
+            return Criteria(margin_of(rule, base.margin), alpha, better or "lower", is_share=True)
+        return Criteria(_margin_of_ratio(rule), alpha, better)
 
     def better_of(self, metric: str, case: Case) -> str:
         """Return the better direction: as set, as the rule says, or as the metric is defined; empty if unknown."""
@@ -91,31 +121,36 @@ class CompareSettings(Struct, frozen=True):
         rule = self.rules.find(metric, case)
         if rule is not None and (better := _BETTER_OF_RULE.get(rule.kind) or rule.better):
             return better
-        return METRICS[metric].better if metric in METRICS else ""
+        return self.rules.better_of(metric, case)
 
     def compares(self, metric: str, case: Case) -> bool:
-        """Whether a metric is compared: as set; else if a check would judge it, and it does not follow from other metrics."""
+        """Return whether a metric is compared: as set; else if a check would judge it, and it does not follow from other metrics."""
         if self.metrics:
             return any(matches_metric(pattern, metric) for pattern in self.metrics)
-        return metric not in _SAVINGS and not self.rules.ignores(metric, case)
+        return metric not in SAVINGS and not self.rules.ignores(metric, case)
 
 
-def _ratio_margin(share: float, *, rises: bool) -> float:
+def looks_of(results: Iterable[Reading]) -> int:
+    """Return how often results may have been judged while they were measured; once, unless a file says otherwise."""
+    return max((reading.run.settings.looks or 1 for reading in results), default=1)
+
+
+def _as_factor(share: float, *, rises: bool) -> float:
     """Convert an allowed worsening, as a share, to a margin on ratios: a fall by a fifth is as much as a rise by a quarter."""
     return 1 / (1 - share) - 1 if rises and 0 < share < 1 else share
 
 
-def _margin_of_rule(rule: Rule | None, base: Measurement, *, rises: bool) -> float:
-    """Return the margin of a rule. Default ratios for times are ignored: they are wide because a check has one value per side; a comparison of trials need not be."""
-    stated = USUAL_MARGIN if base.margin is None else _ratio_margin(base.margin, rises=rises)
-    if rule is None or is_our_ratio(rule) or rule.usual:
-        return stated
-    match rule.kind:
-        case "ratio_floor" if rule.ratio:
-            return max(0.0, 1 / rule.ratio - 1)
-        case "ratio_ceiling" if rule.ratio:
-            return max(0.0, rule.ratio - 1)
-        case "margin":
-            return _ratio_margin(margin_of(rule, base.margin), rises=rises)
-        case _:
-            return stated
+def _margin_of_ratio(rule: Rule | None) -> float:
+    """Return the margin that a rule about a ratio allows; the usual margin without such a rule."""
+    if rule is None or not rule.ratio or rule.kind not in _BETTER_OF_RULE:
+        return USUAL_MARGIN
+    return max(0.0, 1 / rule.ratio - 1 if rule.kind == "ratio_floor" else rule.ratio - 1)
+
+
+def criteria_of_run(settings: Settings, metric: str) -> Criteria | None:
+    """Return the criteria by which 'torchstone ab' judged this metric, as its run files state them; None for other runs and metrics."""
+    stated = settings.pairing
+    if stated is None or stated.metric != metric or stated.margin is None or stated.alpha is None:
+        return None
+    better = stated.better or (METRICS[metric].better if metric in METRICS else "")
+    return Criteria(stated.margin, stated.alpha, better, is_alone=True)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from msgspec import structs
 
-from torchstone.analyze.evidence import EXACT, Comparison
+from torchstone.analyze.evidence import EXACT, VALUE, Comparison, Evidence
 from torchstone.analyze.multiple_comparisons import adjust
 from torchstone.core.records import Rule
+from torchstone.core.text.units import format_number
 from torchstone.core.vocabulary import METRICS, Verdict
 from torchstone.gate.baseline import has_ended_well
 from torchstone.gate.blocking_policy import Policy
 from torchstone.gate.criteria import Criteria, Family
 from torchstone.gate.judgement import Row, Ruling
 from torchstone.gate.rules import RATIOS, SHARES, decide_number, limits_of
+from torchstone.gate.weigh import NO_INTERVAL, NO_VALUE, has_no_interval, weigh
 
 WITHIN, BEYOND, UNCLEAR = "within", "beyond", "unclear"
 """Where an interval lies relative to the margin: inside, outside, or across its edge."""
@@ -24,7 +27,8 @@ _LEAST_ALPHA = 1e-12
 _TRIALS_OVERLAP = "its trials differ from each other, and some equal those of the other side"
 _AMONG_MANY = "significant by itself, but not after adjusting for all comparisons"
 _NO_DIRECTION = (
-    "a significant change, but it is unknown which direction is better: --better {metric}=lower, or higher"
+    "a significant change, but no rule says which direction of {metric} is better: add one to torchstone.toml, "
+    "or compare with --better {metric}=lower, or higher"
 )
 
 
@@ -37,12 +41,36 @@ def judge(
     """
     if isinstance(rule, Criteria):
         return _by_criteria(comparison, rule, policy, metric)
-    verdict = Verdict.INCONCLUSIVE
+    verdict, detail = Verdict.INCONCLUSIVE, comparison.obstacle
     if not comparison.obstacle:
         verdict = _by_limits(comparison, rule, policy, metric, margin)
     if verdict is Verdict.PASS and not policy.block:
         return _PASSES
-    return Ruling(verdict, policy.blocks(verdict, rule), comparison.obstacle)
+    return Ruling(verdict, policy.blocks(verdict, rule), detail)
+
+
+def judge_alone(side: Evidence, rule: Rule, policy: Policy, alpha: float) -> Ruling:
+    """Judge one side by a rule that needs no baseline: its whole interval has to lie within the limits, or outside."""
+    if not all(map(math.isfinite, side.values)):
+        return Ruling(
+            Verdict.INVALID, policy.blocks(Verdict.INVALID, rule), "the value is not a finite number"
+        )
+    if has_no_interval(side):
+        return Ruling(Verdict.INCONCLUSIVE, policy.blocks(Verdict.INCONCLUSIVE, rule), NO_INTERVAL)
+    low = high = side.values[0]
+    if side.kind != VALUE:
+        found = weigh(NO_VALUE, side, alpha=alpha)
+        low, high = found.low, found.high
+    limits = limits_of(rule, None, None)
+    inside = (limits.low is None or low >= limits.low) and (limits.high is None or high <= limits.high)
+    outside = (limits.low is not None and high < limits.low) or (
+        limits.high is not None and low > limits.high
+    )
+    verdict = Verdict.PASS if inside else Verdict.REGRESSION if outside else Verdict.INCONCLUSIVE
+    detail = ""
+    if verdict is Verdict.INCONCLUSIVE:
+        detail = f"the limit lies within its {1 - alpha:.4g} confidence interval, {format_number(low)} to {format_number(high)}; more trials would settle it"
+    return Ruling(verdict, policy.blocks(verdict, rule), detail)
 
 
 def _by_limits(
@@ -53,7 +81,7 @@ def _by_limits(
     expected = base[0] if base else None
     if new == expected and (rule.kind == "count" or (rule.kind in SHARES and new <= 0)):
         return Verdict.PASS
-    better = METRICS[metric].better if metric in METRICS else "lower"
+    better = METRICS[metric].better if metric in METRICS else rule.better or "lower"
     verdict = decide_number(rule, new, expected, limits_of(rule, expected, margin), better)
     unnoticed = policy.is_upstream and verdict is Verdict.IMPROVEMENT and rule.kind in RATIOS
     return Verdict.PASS if unnoticed else verdict
@@ -65,10 +93,13 @@ def _by_criteria(found: Comparison, criteria: Criteria, policy: Policy, metric: 
         verdict = Verdict.INVALID if found.wrong else Verdict.INCONCLUSIVE
         return Ruling(verdict, policy.blocks(verdict), found.obstacle)
     family = criteria.family or Family(found.p_value, criteria.alpha)
-    certain = found.low > 1 or found.high < 1
-    if found.method != EXACT:
-        certain = family.adjusted is not None and family.adjusted <= criteria.alpha
     relevance = relevance_of(found, criteria)
+    if found.method == VALUE:
+        certain = relevance == BEYOND
+    elif found.method == EXACT:
+        certain = found.low > 1 or found.high < 1
+    else:
+        certain = family.adjusted is not None and family.adjusted <= criteria.alpha
     verdict, detail, levels = Verdict.INCONCLUSIVE, "", None
     if relevance == WITHIN:
         verdict = Verdict.SAME
@@ -87,8 +118,10 @@ def _by_criteria(found: Comparison, criteria: Criteria, policy: Policy, metric: 
 
 def relevance_of(comparison: Comparison, criteria: Criteria) -> str:
     """Return where the interval lies relative to the margin; for counts with a tolerance, where their differences lie relative to that."""
-    interval, limits = (comparison.low, comparison.high), (1 / (1 + criteria.margin), 1 + criteria.margin)
-    if comparison.method == EXACT and criteria.tolerance:
+    interval, limits = (comparison.low, comparison.high), criteria.limits
+    if comparison.method == VALUE:
+        interval = comparison.ratio, comparison.ratio
+    if comparison.method in {EXACT, VALUE} and criteria.tolerance:
         base, new = comparison.base.values, comparison.new.values
         interval = min(new) - max(base), max(new) - min(base)
         limits = -criteria.tolerance, criteria.tolerance
@@ -113,11 +146,14 @@ def judge_together(drafts: Sequence[Row], policy: Policy, alpha: float) -> list[
         if found is None or criteria is None:
             rows.append(_with_policy(row, policy))
             continue
+        if criteria.is_alone:
+            rows.append(structs.replace(row, ruling=judge(found, criteria, policy, row.metric)))
+            continue
         key = id(found), row.metric, criteria.better, criteria.margin, criteria.tolerance
         if (judged := decided.get(key)) is None:
             p_value = adjusted.get(number)
             family = untested if p_value is None else Family(p_value, level)
-            criteria = Criteria(criteria.margin, criteria.alpha, criteria.better, criteria.tolerance, family)
+            criteria = structs.replace(criteria, family=family)
             judged = decided[key] = judge(found, criteria, policy, row.metric), criteria
         ruling, criteria = judged
         rows.append(
@@ -143,7 +179,8 @@ def _adjust(drafts: Sequence[Row]) -> dict[int, float]:
     tested = {
         number: (found.p_value, relevance_of(found, row.criteria) == WITHIN)
         for number, row in enumerate(drafts)
-        if (found := row.comparison) and row.criteria and found.p_value is not None
+        if (found := row.comparison) and (criteria := row.criteria) and found.p_value is not None
+        if not criteria.is_alone
     }
     among_all = adjust([p_value for p_value, _ in tested.values()])
     among_changed = adjust([1.0 if within else p_value for p_value, within in tested.values()])

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from datetime import date
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from torchstone.analyze.evidence import VALUE, Comparison
+from torchstone.analyze.evidence import PAIRED, WELCH, Comparison
 from torchstone.core.cautions import Caution
 from torchstone.core.quarantine_entries import QuarantineEntry
 from torchstone.core.records import NOWHERE, Case, FilePlace, Outcome, Rule
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from torchstone.analyze.scaling_curves import RoundChange
     from torchstone.gate.criteria import Criteria
 
+_WITH_TRIALS = frozenset({WELCH, PAIRED})
 QUIET = frozenset({Verdict.PASS, Verdict.SAME, Verdict.EXPECTED_FAILURE})
 
 
@@ -40,16 +42,21 @@ class Ruling(Struct, frozen=True, gc=False):
     levels: tuple[float, float] | None = None
 
 
+DRAFT = Ruling(Verdict.INCONCLUSIVE)
+"""The ruling of a row that is weighed, but not judged yet: rows with p-values are judged together."""
+
+
 class Remarks(Struct, frozen=True, gc=False):
     """The places of a row in its files, its quarantine entry, and its repro command; only rows that are shown have them.
 
-    ``repro`` has ``{name}`` in place of the name of the case.
+    ``repro`` has ``{name}`` in place of the name of the case. ``measure`` is the command that measures a case without a result.
     """
 
     new_place: FilePlace = NOWHERE
     base_place: FilePlace = NOWHERE
     quarantine: QuarantineEntry | None = None
     repro: str = ""
+    measure: str = ""
 
 
 _NO_REMARKS = Remarks()
@@ -79,12 +86,17 @@ class Row(Struct, frozen=True, gc=False):
 
     @property
     def blocks(self) -> bool:
-        """Whether the row makes the exit code 1."""
+        """Return whether the row makes the exit code 1."""
         return self.ruling.blocks
 
     @property
+    def is_draft(self) -> bool:
+        """Whether the row is weighed, but not judged yet."""
+        return self.ruling is DRAFT
+
+    @property
     def is_quiet(self) -> bool:
-        """Whether there is nothing to show: it passed, and does not block."""
+        """Return whether there is nothing to show: it passed, and does not block."""
         ruling = self.ruling
         return not ruling.blocks and ruling.verdict in QUIET
 
@@ -97,7 +109,7 @@ class Row(Struct, frozen=True, gc=False):
     def new_value(self) -> str | float | None:
         """The measured value, or the status of a case that failed before it was measured."""
         found = self.comparison
-        if found is not None and found.method != VALUE:
+        if found is not None and found.method in _WITH_TRIALS:
             return found.new.middle
         return _value(self.new, self.metric)
 
@@ -105,13 +117,16 @@ class Row(Struct, frozen=True, gc=False):
     def base_value(self) -> str | float | None:
         """The value of the base, or the status of a case without one."""
         found = self.comparison
-        if found is not None and found.method != VALUE:
+        if found is not None and found.method in _WITH_TRIALS:
             return found.base.middle
         return _value(self.base, self.metric)
 
     @property
     def expected_value(self) -> str | int | float | None:
-        """The value that the base states for this metric, never a status instead of it."""
+        """The value of the base for this metric, never a status instead of it."""
+        found = self.comparison
+        if found is not None and found.method in _WITH_TRIALS:
+            return found.base.middle
         value = self.base.value(self.metric) if self.base else None
         return None if value == "" else value
 
@@ -135,13 +150,25 @@ class Row(Struct, frozen=True, gc=False):
     @property
     def more(self) -> int | None:
         """About how many more trials per side would settle an inconclusive row. Computed on demand: it is a search, and few rows are shown."""
+        return self._more(of_both=True)
+
+    @property
+    def more_new(self) -> int | None:
+        """About how many more trials of the new side alone would settle an inconclusive row."""
+        return self._more(of_both=False)
+
+    def _more(self, *, of_both: bool) -> int | None:
         levels = self.ruling.levels
         if self.comparison is None or self.criteria is None or levels is None:
             return None
         from torchstone.analyze.ratio_interval import more_trials  # noqa: PLC0415  (start-up: most checks never ask for it)
 
         return more_trials(
-            self.comparison, margin=self.criteria.margin, alpha=levels[0], certain_at=levels[1]
+            self.comparison,
+            margin=self.criteria.margin,
+            alpha=levels[0],
+            certain_at=levels[1],
+            of_both=of_both,
         )
 
 
@@ -155,17 +182,19 @@ def _value(outcome: Outcome | None, metric: str) -> str | int | float | None:
 
 
 class Counts(Struct):
-    """Numbers of cases by result; ``cases`` counts all of them, ``rows`` their rows."""
+    """Numbers of cases by result, each case counted as red, else as undecided; ``cases`` counts all of them, ``rows`` their rows, ``points`` the rows judged without evidence of their noise."""
 
     planned: int = 0
     judged: int = 0
     red: int = 0
+    undecided: int = 0
     improved: int = 0
     quarantined: int = 0
     missing: int = 0
     new: int = 0
     cases: int = 0
     rows: int = 0
+    points: int = 0
 
     def add(self, rows: int, *, planned: bool, judged: bool) -> None:
         """Count one more case."""
@@ -184,6 +213,14 @@ class Release(Struct, frozen=True):
     seen: int
 
 
+class State(StrEnum):
+    """What a judgement comes to."""
+
+    PASS = "PASS"  # noqa: S105  (a verdict, not a password)
+    UNDECIDED = "UNDECIDED"
+    FAIL = "FAIL"
+
+
 class MetricMean(Struct, frozen=True):
     """The geometric mean of one metric over the cases that passed on both sides."""
 
@@ -193,7 +230,7 @@ class MetricMean(Struct, frozen=True):
 
 
 class PassRate(Struct, frozen=True):
-    """How many of the common cases pass on each side; ``lost`` have their status now, ``gained`` the status before."""
+    """Numbers of common cases that pass on each side. ``lost`` cases have their present status, ``gained`` ones their former status."""
 
     cases: int = 0
     base: int = 0
@@ -203,7 +240,7 @@ class PassRate(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True):
-    """What a comparison of two runs reports besides its rows.
+    """Summary of a comparison of two runs.
 
     ``environment`` lists how the environments differ; ``is_held_back`` says that numbers were not compared because of that.
     """
@@ -242,6 +279,27 @@ class Judgement(Struct, frozen=True):
         return int(bool(self.expired) or any(row.ruling.blocks for row in self.rows))
 
     @property
+    def state(self) -> State:
+        """Whether the judgement is a failure, undecided, or a pass: it passes only if everything that was asked is decided."""
+        if self.expired or any(row.blocks and row.verdict is not Verdict.INCONCLUSIVE for row in self.rows):
+            return State.FAIL
+        if self.policy.is_upstream:
+            return State.FAIL if self.exit_code else State.PASS
+        return State.UNDECIDED if self.undecided else State.PASS
+
+    @property
+    def undecided(self) -> list[Row]:
+        """The rows that could not be decided."""
+        return [row for row in self.rows if row.verdict is Verdict.INCONCLUSIVE]
+
+    @property
+    def points(self) -> int:
+        """The number of rows that were judged as single numbers, without evidence of their noise."""
+        if self.policy.is_upstream:  # its scripts judge nothing but single numbers
+            return 0
+        return self.counts.points or sum(map(is_without_evidence, self.rows))
+
+    @property
     def red(self) -> list[Row]:
         """The rows that block, worst first."""
         return sorted((row for row in self.rows if row.blocks), key=severity)
@@ -259,6 +317,13 @@ class Judgement(Struct, frozen=True):
         return [row for row in both if row.base_value != row.new_value]
 
 
+def is_without_evidence(row: Row) -> bool:
+    """Return whether a row compares single numbers of unknown noise, with no margin that stands for it."""
+    return (
+        row.comparison is not None and row.comparison.is_point and row.base is not None and row.margin is None
+    )
+
+
 def severity(row: Row) -> tuple[int, float, str]:
     """Return the key that sorts rows from worst to best: by verdict, statuses before numbers, largest change first."""
     actual, expected = row.new_value, row.expected_value
@@ -269,7 +334,7 @@ def severity(row: Row) -> tuple[int, float, str]:
 
 
 class Conditions(Struct, frozen=True):
-    """What results are judged by, besides the baseline. ``cautions`` are about these conditions."""
+    """Rules, policy and quarantine to judge by, besides the baseline. ``cautions`` are about these conditions."""
 
     policy: Policy
     rules: RuleBook
@@ -279,5 +344,6 @@ class Conditions(Struct, frozen=True):
     today: date = date.max
     compare_anyway: bool = False
     cross_environment: bool = False
+    looks: int = 1
     keep_quiet: bool = True  # whether quiet rows are kept or only counted: a million of them need memory
     cautions: tuple[Caution, ...] = ()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from torchstone.core.records import (
     STATUS_RULES,
     Case,
     Number,
     Outcome,
+    Reading,
     Rule,
     ScopedRule,
     matches,
@@ -19,102 +20,23 @@ from torchstone.core.records import (
 from torchstone.core.text.units import format_limit, format_number
 from torchstone.core.vocabulary import (
     ACCURACY,
-    COMPILE_SECONDS,
     DEFAULT_MARGIN,
     FAILED,
     METRICS,
     PASSED,
-    SCENARIOS,
     SKIPPED,
     Probe,
     Verdict,
 )
 from torchstone.gate.baseline import has_numbers
-
-_CACHE_RULES = {
-    COMPILE_SECONDS: Rule("ratio_ceiling", ratio=1.15),
-    "saved": Rule("count", better="higher", tolerance=5),  # in points: a saving may be near 0, or less
-    "hit_rate": Rule("count", better="higher"),
-}
-
-
-def _scenario_rules() -> tuple[ScopedRule, ...]:
-    """Return the rules of the compile_cache probe. Other metrics explain these, and are ignored by default; a cold start has no hits to lose."""
-    rules = {
-        f"{scenario}_{quantity}": rule
-        for scenario in SCENARIOS
-        for quantity, rule in _CACHE_RULES.items()
-        if (scenario, quantity) != ("cold", "hit_rate")
-    }
-    return tuple(
-        ScopedRule(rules.get(metric.name, Rule("ignore")), metric.name)
-        for metric in METRICS.values()
-        if Probe.COMPILE_CACHE in metric.probes
-    )
-
-
-_SCALING_RULES = {
-    "iteration_time": Rule("ratio_ceiling", ratio=1.15),
-    "scaling_efficiency": Rule("count", better="higher", tolerance=5),  # in points
-    "peak_memory": Rule("ratio_ceiling", ratio=1.15),
-}
-
-
-def _scaling_rules() -> tuple[ScopedRule, ...]:
-    """Return the rules of the scaling probe. Other metrics express or explain the same, and are ignored by default."""
-    return tuple(
-        ScopedRule(_SCALING_RULES.get(metric.name, Rule("ignore")), metric.name)
-        for metric in METRICS.values()
-        if Probe.SCALING in metric.probes
-    )
-
-
-DEFAULT_RULES: tuple[ScopedRule, ...] = (
-    ScopedRule(Rule("status_equal"), "accuracy"),
-    ScopedRule(Rule("ratio_floor", ratio=0.95), "speedup"),
-    ScopedRule(Rule("ratio_floor", ratio=0.95), "compression_ratio"),
-    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "abs_latency"),
-    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "compilation_latency"),
-    ScopedRule(Rule("ratio_ceiling", ratio=1.15), COMPILE_SECONDS),
-    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "dynamo_peak_mem"),
-    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "seconds"),
-    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "bytes"),
-    ScopedRule(Rule("count", better="lower"), "graph_breaks"),
-    ScopedRule(Rule("count", better="lower"), "unique_graph_breaks"),
-    ScopedRule(Rule("count", better="lower"), "fallbacks_to_eager"),
-    ScopedRule(Rule("count", better="lower"), "cudagraph_skips"),
-    ScopedRule(Rule("count", better="lower"), "recompiles"),
-    ScopedRule(Rule("count", better="higher"), "calls_captured"),
-    ScopedRule(Rule("count", better="higher"), "unique_graphs"),
-    ScopedRule(Rule("margin"), "instruction_count"),
-    ScopedRule(Rule("margin"), "compile_time_instruction_count"),
-    ScopedRule(Rule("margin"), "python_calls"),
-    ScopedRule(Rule("margin"), "compile_time_python_calls"),
-    # Times are noisy: the default margin of counts would be too narrow.
-    ScopedRule(Rule("margin", usual=0.3), "cpu_seconds"),
-    ScopedRule(Rule("margin", usual=0.3), "compile_time_cpu_seconds"),
-    ScopedRule(Rule("margin", usual=0.3), "import_time_us"),
-    # The work of other threads and processes depends on scheduling.
-    ScopedRule(Rule("ignore"), "instruction_count_tree"),
-    ScopedRule(Rule("ignore"), "compile_time_instruction_count_tree"),
-    # Ignored by default: the cost of eager, and metrics that are neither good nor bad.
-    ScopedRule(Rule("ignore"), "eager_peak_mem"),
-    ScopedRule(Rule("ignore"), "eager_latency"),
-    ScopedRule(Rule("ignore"), "baseline"),
-    ScopedRule(Rule("ignore"), "speedup_vs_baseline"),
-    ScopedRule(Rule("ignore"), "cache_lookup_latency"),
-    ScopedRule(Rule("ignore"), "autograd_captures"),
-    ScopedRule(Rule("ignore"), "autograd_compiles"),
-    ScopedRule(Rule("ignore"), "tracked_value"),
-    *_scenario_rules(),
-    *_scaling_rules(),
-)
+from torchstone.gate.defaults import CUSTOM_RULES, DEFAULT_RULES
 
 RATIOS = frozenset({"ratio_floor", "ratio_ceiling"})
 SHARES = RATIOS | {"margin"}
 """The kinds of rules whose limits are a share of the expected value."""
 NEEDS_NO_BASELINE = frozenset({"must_pass", "floor", "ceiling", "between"})
-_DEFAULT_RATIOS = frozenset(id(scoped.rule) for scoped in DEFAULT_RULES if scoped.rule.kind in RATIOS)
+_OURS = (*(scoped.rule for scoped in DEFAULT_RULES), *CUSTOM_RULES.values())
+_DEFAULT_RATIOS = frozenset(id(rule) for rule in _OURS if rule.kind in RATIOS)
 
 
 class RuleBook:
@@ -125,6 +47,21 @@ class RuleBook:
         self._by_metric: dict[str, list[ScopedRule]] = {}
         self._for_all_cases: dict[str, Rule | None] = {}
         self._unused = {id(rule) for rule in self.rules if rule.asked and rule.rule.kind != "ignore"}
+        self._files: tuple[Reading, ...] = ()
+        self._directions: dict[tuple[str, str], str] | None = None
+
+    def learn_from(self, readings: Iterable[Reading]) -> None:
+        """Take the definitions of metrics that benchmarks report themselves from files; they are read when such a metric turns up."""
+        self._files, self._directions = tuple(readings), None
+        self._for_all_cases.clear()
+
+    def better_of(self, metric: str, case: Case) -> str:
+        """Return the better direction of a metric: ours, or as the first file that has it defines it; empty if unknown."""
+        if metric in METRICS:
+            return METRICS[metric].better
+        if self._directions is None:
+            self._directions = _read_directions(self._files)
+        return self._directions.get((metric, case.benchmark), "")
 
     def find(self, metric: str, case: Case) -> Rule | None:
         """Return the rule for a metric of a case, or None if there is none."""
@@ -136,22 +73,34 @@ class RuleBook:
             self._by_metric[metric] = scoped
         found = next((rule for rule in scoped if rule.case == "*" or matches(rule.case, case)), None)
         rule = found.rule if found else None
+        if metric not in METRICS and (rule is None or (rule.kind == "margin" and not rule.better)):
+            custom = self._for_custom(metric, case, rule)
+            if custom is not rule:
+                self._unused.discard(id(found))
+                return custom
         self._unused.discard(id(found))
         if not scoped or scoped[0].case == "*":
             self._for_all_cases[metric] = rule
         return rule
 
+    def _for_custom(self, metric: str, case: Case, rule: Rule | None) -> Rule | None:
+        """Return the rule for a metric that is not ours: by its direction if there is no rule, or a margin that knows the direction."""
+        better = self.better_of(metric, case)
+        if rule is None:
+            return CUSTOM_RULES.get(better)
+        return structs.replace(rule, better=better) if better else rule
+
     def depends_on_case(self, metric: str) -> bool:
-        """Whether the rule for a metric that was looked up may be another one for another case."""
+        """Return whether the rule for a metric that was looked up may be another one for another case."""
         return metric not in self._for_all_cases
 
     def ignores(self, metric: str, case: Case) -> bool:
-        """Whether the rule for a metric says that it is not judged."""
+        """Return whether the rule for a metric says that it is not judged."""
         rule = self.find(metric, case)
         return rule is not None and rule.kind == "ignore"
 
     def is_unknown(self, metric: str) -> bool:
-        """Whether no rule applies to a metric, for any case."""
+        """Return whether no rule applies to a metric, for any case."""
         return not any(_applies_to(rule, metric) for rule in self.rules)
 
     def unused(self) -> list[ScopedRule]:
@@ -163,8 +112,22 @@ class RuleBook:
         return list(dict.fromkeys(r.metric for r in self.rules if r.rule.kind in NEEDS_NO_BASELINE))
 
 
+def _read_directions(readings: Iterable[Reading]) -> dict[tuple[str, str], str]:
+    """Return the better direction of each metric that a benchmark reports, by metric and benchmark; the first file counts.
+
+    If another file has another direction, the two numbers are not comparable (``gate.comparable``).
+    """
+    found: dict[tuple[str, str], str] = {}
+    for reading in readings:
+        for outcome in reading.run.outcomes:
+            for each in outcome.measurements:
+                if (details := each.details) and (better := details.better):
+                    found.setdefault((each.metric, outcome.case.benchmark), better)
+    return found
+
+
 def _applies_to(scoped: ScopedRule, metric: str) -> bool:
-    """Whether a rule applies to a metric: by name, and to a status only if it can judge one."""
+    """Return whether a rule applies to a metric: by name, and to a status only if it can judge one."""
     kind = scoped.rule.kind
     fits = kind == "ignore" or (kind in STATUS_RULES) == (metric == ACCURACY)
     return fits and matches_metric(scoped.metric, metric)
@@ -200,7 +163,7 @@ def limits_of(rule: Rule, expected: Number | None, margin: float | None) -> Allo
 
 
 def is_our_ratio(rule: Rule) -> bool:
-    """Whether this is one of our default ratios for times, memory and speedups, not one that a user chose."""
+    """Return whether this is one of our default ratios for times, memory and speedups, not one that a user chose."""
     return id(rule) in _DEFAULT_RATIOS
 
 
@@ -230,7 +193,7 @@ def decide_number(
 
 
 def _is_better(rule: Rule, actual: Number, expected: Number | None) -> bool:
-    """Whether a number within the limits is better by more than the rule tolerates in the other direction."""
+    """Return whether a number within the limits is better by more than the rule tolerates in the other direction."""
     if expected is None:
         return False
     match rule.kind:
@@ -247,14 +210,14 @@ def _is_better(rule: Rule, actual: Number, expected: Number | None) -> bool:
 
 
 def statuses_agree(actual: str, expected: str) -> bool:
-    """Whether two statuses are the same, or both are failures and one of them is unspecific."""
+    """Return whether two statuses are the same, or both are failures and one of them is unspecific."""
     if actual == expected:
         return True
     return FAILED in {actual, expected} and _NOT_FAILED.isdisjoint({actual, expected})
 
 
 def numbers_count(outcome: Outcome, expected: str) -> bool:
-    """Whether the numbers of a result can be compared with a row that expects this status; used for judging and accepting.
+    """Return whether the numbers of a result can be compared with a row that expects this status; used for judging and accepting.
 
     They can if the case passed, or ran to its end if its accuracy was tested. If it failed, they were counted up to the failure: they can only be
     compared with a row that expects the same failure. If nothing was compiled, nothing was counted.

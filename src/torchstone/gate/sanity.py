@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from torchstone.core.records import Measurement, Number, Outcome
@@ -31,18 +32,28 @@ _NEVER_ZERO = _COUNTED | {"abs_latency", "iteration_time", "seconds"}
 
 def find_inconsistencies(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str, str]]:
     """Yield the metrics whose values cannot be right, and why."""
+    finite = measurements
     for measurement in measurements:
         samples = measurement.samples
         least = samples[0] if len(samples) == 1 else min(samples)
-        if least > 0:
+        if 0 < least < math.inf and (len(samples) == 1 or _is_finite(measurement)):
             continue
         metric = measurement.metric
+        if not _is_finite(measurement):
+            finite = tuple(each for each in finite if each is not measurement)
+            yield metric, "a sample is not a finite number"
+            continue
         if least == 0 and metric in _NEVER_ZERO:
             yield metric, "0 is not a possible value"
         if least < 0 and metric in METRICS and not METRICS[metric].signed:
             yield metric, f"{format_number(least)} is negative"
     if not _DEPENDENT.isdisjoint([measurement.metric for measurement in measurements]):
-        yield from _check_relations(measurements)
+        yield from _check_relations(finite)
+
+
+def _is_finite(measurement: Measurement) -> bool:
+    # Compared, not converted: a whole number may be too large for a float.
+    return all(-math.inf < sample < math.inf for sample in measurement.samples)
 
 
 def _check_relations(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str, str]]:
@@ -85,5 +96,5 @@ def _check_compression(measurements: tuple[Measurement, ...]) -> Iterator[tuple[
 
 
 def is_consistent(outcome: Outcome) -> bool:
-    """Whether the numbers of an outcome mean something: the case ran to its end, and they do not contradict each other."""
+    """Return whether the numbers of an outcome mean something: the case ran to its end, and they do not contradict each other."""
     return runs_to_its_end(outcome.status) and not any(find_inconsistencies(outcome.measurements))

@@ -6,10 +6,11 @@ from dataclasses import asdict
 
 from msgspec import Struct, convert, structs
 
-from torchstone.core.cautions import caution_of, redact_caution
+from torchstone.core.cautions import redact_caution
 from torchstone.core.details.capture_details import CaptureDetails, GraphBreak
 from torchstone.core.details.known_fields import redact_details
 from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.details.outcome_checks import MetricDefinitions
 from torchstone.core.details.outcome_details import (
     NO_OUTCOME_DETAILS,
     AccuracyDetails,
@@ -20,6 +21,7 @@ from torchstone.core.records import Case, Failure, Measurement, Outcome
 from torchstone.core.text.redaction import redact, redact_values
 from torchstone.core.vocabulary import PASSED, SKIPPED
 from torchstone.measure.executors.protocol import describe_exit
+from torchstone.measure.worker_messages import caution_of
 from torchstone.worker.protocol.codec import to_json
 from torchstone.worker.protocol.replies import CaseDetails, CaseReply, ErrorReply, Malformed, Measured
 
@@ -107,6 +109,17 @@ def redact_outcome(outcome: Outcome) -> Outcome:
         capture=redact_details(outcome.capture),
         details=redact_outcome_details(outcome.details),
     )
+
+
+def refuse_redefinition(outcome: Outcome, definitions: MetricDefinitions) -> Outcome:
+    """Return the outcome, as a failure without numbers if it contradicts an earlier definition of a metric: its file could not be read."""
+    for measurement in outcome.measurements:
+        _, problem = definitions.contradiction(outcome.case, measurement)
+        if problem:
+            message = f"{problem}: a metric has one definition"
+            failure = Failure("run", message, log=outcome.details.log if outcome.details else "")
+            return structs.replace(outcome, status="fail_to_run", measurements=(), failure=failure)
+    return outcome
 
 
 def _redact_measurement(measurement: Measurement) -> Measurement:

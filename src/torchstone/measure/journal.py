@@ -24,6 +24,7 @@ from torchstone.core.disk import (
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Outcome, Reading, Run
 from torchstone.core.run_file import (
+    AgainLine,
     EndLine,
     OutcomeLine,
     decode_run,
@@ -34,6 +35,8 @@ from torchstone.core.run_file import (
 from torchstone.core.run_settings import settings_from
 from torchstone.core.text.redaction import redact_values
 from torchstone.core.text.safe_text import quote_word
+from torchstone.formats import begins_run_file, require_run_file
+from torchstone.measure.previous_file import PreviousFile, is_finished, lock_run_file, refuse_if_written
 from torchstone.measure.rescue import (
     GONE,
     Damage,
@@ -57,11 +60,14 @@ class Journal:
 
     Everything written is also kept in memory. If another program removes, replaces or changes the file, everything is written to
     a new file: ``path`` is then the new file, ``loss`` describes what happened, and ``tell`` is called.
+
+    ``previous`` is a run file that this one replaces. It is removed when this one is complete, and put back if this one is closed without an outcome.
     """
 
     def __init__(self, path: str, handle: int, text: bytes, written: int, again: str, tell: Tell) -> None:
         self.path = path
         self.loss: Loss | None = None
+        self.previous: PreviousFile | None = None
         self._place = os.path.abspath(path)
         self._again = again
         self._tell = tell
@@ -76,10 +82,17 @@ class Journal:
         self._write(encode_line(OutcomeLine(outcome)).encode())
         self._written += 1
 
+    def replace(self, outcome: Outcome) -> None:
+        """Write the outcome of a case that was measured again, with all its trials; it is on disk when this returns."""
+        self._write(encode_line(AgainLine(outcome)).encode())
+
     def finish(self) -> None:
         """Write the end line, and verify the whole file."""
         self._write(encode_line(EndLine(self._written)).encode())
         self.secure(thoroughly=True)
+        if self.previous:
+            self.previous.remove()
+            self.previous = None
 
     def secure(self, *, thoroughly: bool = False) -> None:
         """Continue in a new file if this one was changed; ``thoroughly`` compares every byte."""
@@ -98,6 +111,13 @@ class Journal:
             finally:
                 self._is_open = False
                 os.close(self._handle)
+                if self.previous and self.has_put_back:
+                    self.previous.put_back()
+
+    @property
+    def has_put_back(self) -> bool:
+        """Whether it replaces a file that stays, because this one has no outcome."""
+        return self.previous is not None and not self._written and self.loss is None
 
     def discard(self) -> None:
         """Remove the file, unless it was replaced."""
@@ -182,8 +202,8 @@ def resume_command(path: str) -> str:
     return f"torchstone run --resume {quote_word(path)}"
 
 
-def output_error(path: str) -> UsageError:
-    """Return the error for an --output that cannot be created, with advice."""
+def output_error(path: str, *, offers_force: bool = False) -> UsageError:
+    """Return the error for an --output that cannot be created, with advice; ``offers_force`` is whether there is a --force."""
     if os.path.isdir(path) or path.endswith(os.sep):
         advice = f"name a file in it, such as {quote_word(os.path.join(path, 'run.jsonl'))}"
         return UsageError(f"{path} is a folder; --output must be a file", advice=advice)
@@ -191,9 +211,25 @@ def output_error(path: str) -> UsageError:
         return UsageError(f"{path}: {fault}", advice="choose another --output")
     if not _is_run_file(path):
         return UsageError(f"{path} already exists, and is not a run file", advice="choose another --output")
+    force = ", replace it with --force" if offers_force else ""
+    if is_finished(path):
+        look = f"torchstone show {quote_word(path)}"
+        return UsageError(
+            f"{path} already exists: a finished run",
+            advice=f"choose another --output{force}, or look at it: {look}",
+        )
     return UsageError(
-        f"{path} already exists", advice=f"choose another --output, or finish it: {resume_command(path)}"
+        f"{path} already exists: an unfinished run",
+        advice=f"choose another --output{force}, or finish it: {resume_command(path)}",
     )
+
+
+def is_replaceable(path: str) -> bool:
+    """Return whether --force may replace a file: only a run file, and nothing that another run is writing."""
+    if os.path.isdir(path) or path.endswith(os.sep) or not _is_run_file(path):
+        return False
+    refuse_if_written(path)
+    return True
 
 
 def _is_run_file(path: str) -> bool:
@@ -202,13 +238,9 @@ def _is_run_file(path: str) -> bool:
         return False
     try:
         with open(path, "rb") as file:
-            return _begins_a_run(file.read(65_536).decode(errors="replace"))
+            return begins_run_file(file.read(65_536).decode(errors="replace"))
     except OSError:
         return False
-
-
-def _begins_a_run(text: str) -> bool:
-    return '"kind":"run"' in text.partition("\n")[0].replace(" ", "")
 
 
 def create_journal(path: str, run: Run, again: str = "", tell: Tell = lambda _: None) -> Journal:
@@ -253,11 +285,9 @@ def reopen_journal(path: str, tell: Tell = lambda _: None) -> tuple[Journal, Rea
     except OSError as error:
         raise InputError(f"cannot be opened: {reason(error)}", path=path) from None
     try:
-        _lock(handle, path)
+        lock_run_file(handle, path)
         text = read_text(path)
-        if text.strip() and not _begins_a_run(text):
-            advice = "--resume needs a file that 'torchstone run' has started to write"
-            raise InputError("this is not a run file", path=path, line=1, advice=advice)
+        require_run_file(path, text, "--resume needs a file that 'torchstone run' has started to write")
         reading = decode_run(path, text)
         if is_of_older_format(text) and not reading.run.finished:
             handle = _rewrite(path, text, new := encode_run(reading.run), handle)
@@ -275,21 +305,12 @@ def _rewrite(path: str, old: str, new: str, handle: int) -> int:
     replace_text(path, old, new)
     fresh = os.open(path, os.O_RDWR)
     try:
-        _lock(fresh, path)
+        lock_run_file(fresh, path)
     except BaseException:
         os.close(fresh)
         raise
     os.close(handle)
     return fresh
-
-
-def _lock(handle: int, path: str) -> None:
-    try:
-        lock(handle)
-    except BlockingIOError:
-        raise UsageError(
-            f"another run is writing {path}", advice="wait for it, or choose another --output"
-        ) from None
 
 
 def _sync_folder(folder: str) -> None:

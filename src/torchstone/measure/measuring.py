@@ -16,6 +16,7 @@ from torchstone.core.text.redaction import was_redacted
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import DEFAULT_SCENARIOS, PORTABLE, Probe
 from torchstone.measure.targets import LARGEST_SOURCE
+from torchstone.measure.worker_messages import source_message
 from torchstone.suites import BUILT_IN
 from torchstone.worker.protocol.jobs import CaseAxes, CountPlan, MeasureJob, MeasureOptions
 
@@ -41,13 +42,12 @@ def settings_of_run(run: Run, path: str) -> Settings:
             column="settings",
         )
     if settings.pairing:
-        command = settings.pairing.get("command")
         raise InputError(
             "it was measured by 'torchstone ab' as one of two sides, so it cannot be measured again alone",
             path=path,
             line=1,
             column="settings",
-            advice=f"measure both sides again: {command or 'torchstone ab'}",
+            advice=f"measure both sides again: {settings.pairing.command or 'torchstone ab'}",
         )
     if settings.rest:
         unknown = ", ".join(map(printable, settings.rest))
@@ -140,7 +140,7 @@ def make_job(case: Case, settings: Settings, start: str) -> MeasureJob:
     """Return the job that measures one case."""
     variant = case.variant
     return MeasureJob(
-        source=settings.sources[case.suite],
+        source=source_message(settings.sources[case.suite]),
         benchmark=case.benchmark,
         probe=case.probe,
         axes=CaseAxes(

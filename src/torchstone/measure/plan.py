@@ -10,9 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Outcome, Variant, matches, matches_name
 from torchstone.core.text.suggestions import find_similar
+from torchstone.core.text.units import some_of
 from torchstone.core.vocabulary import Probe
 
 SMALL_BATCH = 2
@@ -25,7 +28,7 @@ DEFAULT_PROBES = (Probe.PERFORMANCE.value, Probe.ACCURACY.value)
 class Listing(Struct, frozen=True):
     """One benchmark as a plan sees it. ``counted`` are the axes of counted work.
 
-    ``probes`` are its default probes; empty means the usual ones.
+    ``probes`` are its default probes; empty means the usual ones. ``metrics`` names its function for metrics of its own.
     """
 
     suite: str
@@ -37,6 +40,7 @@ class Listing(Struct, frozen=True):
     counted: Variant | None = None
     probes: tuple[str, ...] = ()
     measures_itself: bool = False
+    metrics: str = ""
 
 
 class Axes(Struct, frozen=True):
@@ -72,18 +76,33 @@ class Selection(Struct, frozen=True):
     targets: tuple[str, ...] = ()
 
 
-def plan_cases(listings: Sequence[Listing], axes: Axes, selection: Selection) -> list[Case]:
-    """Return every selected case once, in the order of the benchmarks."""
+def plan_cases(
+    listings: Sequence[Listing], axes: Axes, selection: Selection, cautions: list[Caution] | None = None
+) -> list[Case]:
+    """Return every selected case once, in the order of the benchmarks. Benchmarks that ``batch_sizes`` cannot change are skipped, with a caution."""
     planned = {listing: _cases_of(listing, axes) for listing in listings}
     _check_names(planned, selection)
     wanted = {
-        listing: [case for case in cases if _is_wanted(case, selection)] for listing, cases in planned.items()
+        listing: chosen
+        for listing, cases in planned.items()
+        if (chosen := [case for case in cases if _is_wanted(case, selection)])
     }
-    _check_requests([listing for listing, cases in wanted.items() if cases], axes)
+    fixed = [listing for listing in wanted if axes.batch_sizes and "batch_size" not in listing.takes]
+    if len(fixed) < len(wanted):
+        for listing in fixed:
+            del wanted[listing]
+        if fixed and cautions is not None:
+            cautions.append(_skipped(fixed))
+    _check_requests(wanted, axes)
     chosen = list(dict.fromkeys(case for cases in wanted.values() for case in cases))
     if not chosen:
         raise _nothing_left(listings, axes, selection)
     return chosen
+
+
+def _skipped(listings: Sequence[Listing]) -> Caution:
+    names = some_of([f"{listing.suite}::{listing.name}" for listing in listings])
+    return make_caution(CautionKind.BATCH_SIZE_SKIPPED, benchmarks=len(listings), names=names)
 
 
 def _cases_of(listing: Listing, axes: Axes) -> list[Case]:

@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
+from torchstone.core.details.outcome_checks import MetricDefinitions
 from torchstone.core.environments import differences, fingerprint, unknowns
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case, Outcome, Run
@@ -22,6 +23,7 @@ from torchstone.core.text.safe_text import quote_word
 from torchstone.core.text.suggestions import did_you_mean
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import COUNTERS, Probe
+from torchstone.measure.case_end import refuse_redefinition
 from torchstone.measure.code.revision import read_revision
 from torchstone.measure.code.trust import record_imported
 from torchstone.measure.executors.protocol import CannotMeasureError
@@ -33,6 +35,7 @@ from torchstone.measure.procedures.rounds import RankCapacity, Sweep, hosts_for,
 from torchstone.measure.session import Session, TargetsSurvey
 from torchstone.measure.supervisor import Watcher, WorkerLimits
 from torchstone.measure.targets import Targets, hash_file, libraries_of, read_listings, same_hash
+from torchstone.measure.worker_messages import source_messages
 from torchstone.worker.probes.counting.available import choose_counter, find_counters
 from torchstone.worker.protocol.codec import to_json
 from torchstone.worker.protocol.jobs import CompileTrial, SurveyJob
@@ -73,7 +76,7 @@ def prepare_run(request: PlanRequest, session: Session, *, keeps_going: bool = F
     settings = structs.replace(settings, sources=_used_sources(settings.sources, listings))
     if trains_ranks(request.axes, listings):
         settings, axes = plan_rounds(settings, axes, found.collectives or CollectivesFound(), session)
-    cases = plan_cases(listings, axes, selection)
+    cases = plan_cases(listings, axes, selection, session.cautions)
     settings = with_counter(settings, cases, session.cautions)
     planned = {f"{case.suite}::{case.benchmark}" for case in cases}
     own = (f"{each.suite}::{each.name}" for each in listings if each.measures_itself)
@@ -234,7 +237,7 @@ def survey_again(run: Run, suites: Collection[str], session: Session) -> SurveyR
     settings = run.settings
     found = session.survey(
         SurveyJob(
-            sources=tuple(settings.sources[suite] for suite in suites if suite in settings.sources),
+            sources=source_messages(settings.sources[suite] for suite in suites if suite in settings.sources),
             imports=tuple(settings.imports),
             folder=settings.folder or os.getcwd(),
             devices=tuple(_devices_of(run, suites)),
@@ -359,7 +362,7 @@ def _cores() -> int:
 def measure(
     run: Run, settings: Settings, journal: Journal, session: Session, watcher: Watcher
 ) -> Generator[Outcome, None, None]:
-    """Measure every case without an outcome; each outcome is on disk before it is yielded."""
+    """Measure every case without an outcome; each is on disk before it is yielded. With ``looks``, the file stays open."""
     outcomes_so_far = list(run.outcomes)
     done = {outcome.case for outcome in run.outcomes}
     pending = [case for case in run.plan if case not in done]
@@ -372,11 +375,12 @@ def measure(
         yield from session.supervisor(settings, limits, watcher).execute(counted)
         yield from session.supervisor(settings, structs.replace(limits, jobs=1), watcher).execute(timed)
 
+    definitions = MetricDefinitions(run.outcomes)
     with closing(execute()) as outcomes:  # kills all workers, however the block is left
         for outcome in outcomes:
             journal.secure()  # before the repro command names the file
             named = structs.replace(
-                outcome,
+                refuse_redefinition(outcome, definitions),
                 repro=repro_command(journal.path, outcome.case),
                 provenance=provenance_of(run, outcome.case),
             )
@@ -385,7 +389,8 @@ def measure(
             outcomes_so_far.append(named)
             journal.append(named)
             yield named
-        journal.finish()
+        if not settings.looks:
+            journal.finish()
 
 
 def repro_command(path: str, case: Case) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-import re
 import socket
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -17,7 +18,12 @@ from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case
 from torchstone.core.vocabulary import DEFAULT_SCENARIOS, Probe
-from torchstone.measure.executors.protocol import CannotMeasureError, Launcher, LauncherRequest
+from torchstone.measure.executors.protocol import (
+    CannotMeasureError,
+    Launcher,
+    LauncherRequest,
+    OutOfTimeError,
+)
 from torchstone.measure.executors.selection import current_executor
 from torchstone.measure.measuring import Settings, case_file, make_job
 from torchstone.measure.procedures.compile_cache_procedure import Account, CacheProcedure
@@ -27,9 +33,16 @@ from torchstone.measure.procedures.scaling_procedure import HostGroup, ScalingPr
 from torchstone.measure.procedures.trials import TrialsProcedure
 from torchstone.measure.simulation import SimulationLauncher, counting_folder, start_simulation
 from torchstone.measure.supervisor import Supervisor, Watcher, WorkerLimits
-from torchstone.measure.survey_replies import Answer, NoAnswerError, wait_for_answer
+from torchstone.measure.survey_replies import (
+    Answer,
+    NoAnswerError,
+    last_lines,
+    no_answer_error,
+    wait_for_answer,
+)
 from torchstone.measure.targets import Targets, leave_out_empty
 from torchstone.measure.torch_loading import torch_loading_error, torch_missing_error
+from torchstone.measure.worker_messages import source_messages
 from torchstone.worker import worker_environment
 from torchstone.worker.cache_template import is_filled, read_probing_seconds
 from torchstone.worker.process_tree import ignoring_interrupts, terminated_as_interrupted
@@ -41,16 +54,6 @@ from torchstone.worker.worker_environment import World
 
 SURVEY_TIMEOUT = 600.0
 LEAST_SURVEY_TIMEOUT = 30.0
-_LOG_SHOWN = 4000
-_LINES_SHOWN = 6
-_STACK_LINES = (
-    "Fatal Python error",
-    "Current thread",
-    "Thread 0x",
-    'File "',
-    "Extension modules:",
-    "<no Python frame>",
-)
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,10 @@ class TargetsSurvey:
 
 
 class Session:
-    """Starts workers for one command, and leaves nothing behind. ``tell`` receives messages for the user."""
+    """Starts workers for one command, and leaves nothing behind. ``tell`` receives messages for the user.
+
+    After ``deadline``, on the monotonic clock, preparing raises OutOfTimeError.
+    """
 
     def __init__(
         self, start: str, cache: str, tell: Callable[[str], None], world: World = worker_environment.HERE
@@ -72,6 +78,7 @@ class Session:
         self.world = world
         self._warm_cache = worker_environment.warm_cache_folder() if cache == "warm" else None
         self._tell = tell
+        self.deadline = math.inf
         self._launcher: Launcher | None = None
         self._is_primed = False
         self._sources: list[BenchmarkSource] = []
@@ -151,18 +158,28 @@ class Session:
         log_path = os.path.join(self.scratch, "keeper.log")
         lock = self._scratch.lock
         setup = KeeperSetup(
-            self.template, self.scratch, lock, self._temporary(), tuple(sources), tuple(devices)
+            self.template, self.scratch, lock, self._temporary(), source_messages(sources), tuple(devices)
         )
         request = LauncherRequest(start, variables, setup, log_path, self.world.python, (lock,))
         keeper = self._executor.open(request)
         self._launcher = SimulationLauncher(keeper)  # from here on, the session closes it
-        reply = keeper.wait_until_ready(SURVEY_TIMEOUT)
+        reply = keeper.wait_until_ready(self._at_most(SURVEY_TIMEOUT))
         if isinstance(reply, KeeperBroken):
+            self._check_time()
             raise self._loading_error(reply, log_path)
         self.cautions += [make_caution(CautionKind.STARTING_WORKERS, note=note) for note in reply.notes]
         if reply.blocked:
             self._end_launcher(keeper)
         return reply.blocked
+
+    def _at_most(self, seconds: float) -> float:
+        """Return how long to wait: this long, but not beyond the deadline."""
+        return max(0.0, min(seconds, self.deadline - time.monotonic()))
+
+    def _check_time(self) -> None:
+        """Raise OutOfTimeError after the deadline."""
+        if time.monotonic() >= self.deadline:
+            raise OutOfTimeError("the time for preparing is spent")
 
     def _temporary(self) -> str:
         """Return a folder for temporary files that belong to no case."""
@@ -201,7 +218,7 @@ class Session:
         With ``keeps_going``, also report files that cannot be imported, if there are others; they are in ``broken``.
         """
         found = self._run_survey(
-            replace(job, sources=job.sources or tuple(targets.sources.values())), timeout
+            replace(job, sources=job.sources or source_messages(targets.sources.values())), timeout
         )
         sources, empty = leave_out_empty(targets, found.sources)
         sources, errors = _split_broken(sources, keeps_going=keeps_going and targets.may_skip)
@@ -235,8 +252,9 @@ class Session:
 
     def _ask(self, job: SurveyJob | PrimeJob, patience: float) -> Answer:
         try:
-            return wait_for_answer(self.launcher.launch(job), self.launcher, patience)
+            return wait_for_answer(self.launcher.launch(job), self.launcher, self._at_most(patience))
         except NoAnswerError as silent:
+            self._check_time()
             raise no_answer_error(silent) from None
 
     def preload(self, libraries: Sequence[str]) -> None:
@@ -244,17 +262,21 @@ class Session:
         if libraries:
             self.launcher.preload(libraries)
 
+    def needs_priming(self, case: Case) -> bool:
+        """Return whether the cache template has to be filled before this case."""
+        device = case.variant.device.partition(":")[0]
+        is_compiled = device == "cpu" and case.variant.backend != "none"
+        return is_compiled and not self._is_primed and not is_filled(self.template)
+
     def prime(self, case: Case) -> None:
         """Fill the cache template before the first case that needs it, unless a zygote has: else that case would take longer."""
-        device = case.variant.device.partition(":")[0]
-        if self._is_primed or device != "cpu" or case.variant.backend == "none":
+        if not self.needs_priming(case):
             return
         self._is_primed = True
-        if is_filled(self.template):
-            return
         job = PrimeJob(self.template, self._temporary())
         try:
-            answer = wait_for_answer(self.launcher.launch(job), self.launcher, SURVEY_TIMEOUT)
+            patience = self._at_most(SURVEY_TIMEOUT)
+            answer = wait_for_answer(self.launcher.launch(job), self.launcher, patience)
             problem = answer.message if isinstance(answer, ErrorReply) else ""
         except NoAnswerError as silent:
             problem = silent.problem
@@ -359,22 +381,5 @@ def _split_broken(
 def source_error(reply: ErrorReply) -> InputError | UsageError:
     """Convert a worker's error about a source to an exception."""
     if not reply.path:
-        return UsageError(reply.message, advice=_last_lines(reply.traceback))
+        return UsageError(reply.message, advice=last_lines(reply.traceback))
     return InputError(reply.message, path=reply.path, line=reply.line, column=reply.column)
-
-
-def no_answer_error(silent: NoAnswerError) -> InputError | UsageError:
-    """Return the error for a worker that did not reply, with the line it was importing, if its log shows that."""
-    advice = _last_lines(silent.log)
-    if not silent.path:
-        return UsageError(silent.problem, advice=advice)
-    message = f"{silent.problem} while it was importing this file"
-    at = re.search(rf'File "{re.escape(silent.path)}", line (\d+)', silent.log)
-    return InputError(message, path=silent.path, line=int(at[1]) if at else None, advice=advice)
-
-
-def _last_lines(text: str) -> str:
-    """Return the last lines of a log, without stacks, as one line."""
-    lines = [line.strip() for line in text[-_LOG_SHOWN:].splitlines()]
-    printed = [line for line in lines if line and not line.startswith(_STACK_LINES)]
-    return f"it printed: {' | '.join(printed[-_LINES_SHOWN:])}" if printed else ""

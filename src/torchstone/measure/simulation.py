@@ -19,6 +19,7 @@ from torchstone.measure.executors.local import KeeperLauncher
 from torchstone.measure.executors.protocol import CannotMeasureError, Launcher, problem_of
 from torchstone.measure.executors.worker_handle import Worker
 from torchstone.measure.torch_loading import torch_loading_error
+from torchstone.measure.worker_messages import source_messages
 from torchstone.worker import worker_environment
 from torchstone.worker.cache_template import is_filled
 from torchstone.worker.probes.counting.available import find_valgrind_problem
@@ -66,7 +67,7 @@ def start_simulation(scratch: str, sources: Sequence[BenchmarkSource]) -> tuple[
     inherited = worker_environment.worker_variables(template)
     variables = {name: value for name, value in inherited.items() if not AMBIENT.match(name)}
     variables |= PROCESSOR | ALLOCATOR
-    setup = KeeperSetup(template, sources=tuple(sources), devices=("cpu",), repeatable=True)
+    setup = KeeperSetup(template, sources=source_messages(sources), devices=("cpu",), repeatable=True)
     log = os.path.join(scratch, "simulation.log")
     _fill_template(variables, setup, log)
     out = os.path.join(counting_folder(scratch), "callgrind.%p")

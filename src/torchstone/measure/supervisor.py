@@ -20,9 +20,9 @@ from torchstone.measure.case_end import (
     redact_outcome,
     report_of,
 )
+from torchstone.measure.executors.memory import MemoryWatch, count_kernel_kills
 from torchstone.measure.executors.protocol import Launcher
 from torchstone.measure.executors.worker_handle import STACKS_WAIT, Worker
-from torchstone.measure.memory import MemoryWatch, count_kernel_kills
 from torchstone.measure.procedures.procedure import Procedure
 from torchstone.worker.protocol.jobs import GiveTurn, Job
 from torchstone.worker.protocol.replies import (

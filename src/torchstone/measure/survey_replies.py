@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 
+from torchstone.core.errors import InputError, UsageError
 from torchstone.core.text.redaction import redact
 from torchstone.measure.case_end import describe_malformed
 from torchstone.measure.executors.protocol import Launcher, describe_exit
@@ -12,6 +14,16 @@ from torchstone.measure.executors.worker_handle import STACKS_WAIT, Worker
 from torchstone.worker.protocol.replies import ErrorReply, LookingAt, Malformed, Primed, Reply, SurveyReply
 
 Answer = SurveyReply | Primed | ErrorReply
+_LOG_SHOWN = 4000
+_LINES_SHOWN = 6
+_STACK_LINES = (
+    "Fatal Python error",
+    "Current thread",
+    "Thread 0x",
+    'File "',
+    "Extension modules:",
+    "<no Python frame>",
+)
 
 
 class NoAnswerError(Exception):
@@ -56,3 +68,20 @@ def _answer(reply: Reply, path: str) -> Answer | None:
     if isinstance(reply, Malformed) and reply.kind in {"survey", "primed", "error"}:
         return ErrorReply(describe_malformed(reply), path)
     return None
+
+
+def no_answer_error(silent: NoAnswerError) -> InputError | UsageError:
+    """Return the error for a worker that did not reply, with the line it was importing, if its log shows that."""
+    advice = last_lines(silent.log)
+    if not silent.path:
+        return UsageError(silent.problem, advice=advice)
+    message = f"{silent.problem} while it was importing this file"
+    at = re.search(rf'File "{re.escape(silent.path)}", line (\d+)', silent.log)
+    return InputError(message, path=silent.path, line=int(at[1]) if at else None, advice=advice)
+
+
+def last_lines(text: str) -> str:
+    """Return the last lines of a log, without stacks, as one line."""
+    lines = [line.strip() for line in text[-_LOG_SHOWN:].splitlines()]
+    printed = [line for line in lines if line and not line.startswith(_STACK_LINES)]
+    return f"it printed: {' | '.join(printed[-_LINES_SHOWN:])}" if printed else ""

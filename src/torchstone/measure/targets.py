@@ -61,9 +61,14 @@ class Targets(Struct, frozen=True):
     may_skip: bool = False
 
 
-def resolve_targets(targets: Sequence[str]) -> Targets:
-    """Resolve suites, files and folders, each optionally with ``::NAME`` for one benchmark."""
-    places = {place: _sources_at(place) for place in (target.partition("::")[0] for target in targets)}
+def resolve_targets(targets: Sequence[str], elsewhere: Collection[str] = ()) -> Targets:
+    """Resolve suites, files and folders, each optionally with ``::NAME`` for one benchmark.
+
+    ``elsewhere`` are files that need not exist here.
+    """
+    places = {
+        place: _sources_at(place, elsewhere) for place in (target.partition("::")[0] for target in targets)
+    }
     files = {source.path for found in places.values() for source in found if source.is_file}
     may_skip = len(files) > 1 or any(map(os.path.isdir, places))
     listed = {source.path for place in filter(os.path.isdir, places) for source in places[place]}
@@ -109,7 +114,9 @@ def nothing_defined(skipped: Sequence[Skipped]) -> UsageError:
     )
 
 
-def _sources_at(place: str) -> list[BenchmarkSource]:
+def _sources_at(place: str, elsewhere: Collection[str] = ()) -> list[BenchmarkSource]:
+    if place in elsewhere:
+        return [BenchmarkSource("file", _suite_of(place), os.path.abspath(place))]
     if place in BUILT_IN:
         return [BenchmarkSource("suite", place)]
     if os.path.isdir(place):
@@ -151,8 +158,11 @@ def _file(path: str) -> BenchmarkSource:
         raise InputError("expected a Python file with benchmarks, such as bench_mine.py", path=path)
     if fault := fault_of_file(path, LARGEST_SOURCE):
         raise InputError(fault, path=path)
-    name = os.path.basename(path).removesuffix(".py")
-    return BenchmarkSource("file", name, os.path.abspath(path), hash_file(path))
+    return BenchmarkSource("file", _suite_of(path), os.path.abspath(path), hash_file(path))
+
+
+def _suite_of(path: str) -> str:
+    return os.path.basename(path).removesuffix(".py")
 
 
 def hash_file(path: str) -> str:
@@ -277,4 +287,5 @@ def _listing(suite: str, found: BenchmarkFound) -> Listing:
         found.modes,
         found.takes,
         probes=found.probes,
+        metrics=found.metrics,
     )

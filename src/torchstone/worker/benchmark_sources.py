@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from importlib import metadata
 from types import ModuleType
 
-from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.text.safe_text import summarise_error
 from torchstone.define import benchmark_base
 from torchstone.define.benchmarks import Benchmark, DefinitionError, Suite, take_defined
@@ -20,6 +19,7 @@ from torchstone.suites import BUILT_IN, ENTRY_POINTS, load_suite
 from torchstone.worker import pr_time_files
 from torchstone.worker.failures import is_torch_missing
 from torchstone.worker.protocol.replies import ErrorReply
+from torchstone.worker.protocol.source_message import SourceMessage
 
 __all__ = [
     "EmptySourceError",
@@ -61,7 +61,7 @@ class EmptySourceError(SourceError):
         self.why = why
 
 
-def load_source(source: BenchmarkSource, wanted: str = "") -> Suite:
+def load_source(source: SourceMessage, wanted: str = "") -> Suite:
     """Load the suite of a source. If only one benchmark is ``wanted``, others may be left out."""
     if source.is_file:
         return _load_file(source.path, source.name, wanted)
@@ -70,7 +70,7 @@ def load_source(source: BenchmarkSource, wanted: str = "") -> Suite:
     return load_suite(source.name)
 
 
-def find_measured(source: BenchmarkSource, name: str, probe: str) -> Benchmark | Counted:
+def find_measured(source: SourceMessage, name: str, probe: str) -> Benchmark | Counted:
     """Return a benchmark by name; for the instructions probe, counted work of this name takes precedence."""
     suite = load_source(source, name)
     work: Sequence[Counted] = suite.counted() if probe == "instructions" else ()

@@ -8,7 +8,7 @@ import sys
 import sysconfig
 from collections.abc import Callable
 
-from torchstone.core.benchmark_source import BenchmarkSource
+from torchstone.core.text.safe_text import is_plain
 from torchstone.define.benchmarks import Benchmark
 from torchstone.define.counted import Counted
 from torchstone.worker import benchmark_sources
@@ -22,6 +22,7 @@ from torchstone.worker.protocol.replies import (
     SourceFound,
     SurveyReply,
 )
+from torchstone.worker.protocol.source_message import SourceMessage
 from torchstone.worker.torch_code import survey_torch
 from torchstone.worker.worker_environment import PACKAGE, is_in_packages
 
@@ -70,7 +71,14 @@ def describe(benchmark: Benchmark) -> BenchmarkFound:
         tuple(benchmark.modes),
         tuple(benchmark.takes),
         tuple(benchmark.probes),
+        name_of(benchmark.metrics),
     )
+
+
+def name_of(function: object) -> str:
+    """Return the name of a ``metrics=`` function; empty without one."""
+    name = getattr(function, "__name__", type(function).__name__)
+    return "" if function is None else name if isinstance(name, str) and is_plain(name) else "function"
 
 
 def describe_counted(counted: Counted) -> CountedFound:
@@ -85,7 +93,7 @@ def describe_counted(counted: Counted) -> CountedFound:
     )
 
 
-def _look_at(source: BenchmarkSource) -> SourceFound:
+def _look_at(source: SourceMessage) -> SourceFound:
     """Load a source, and return what it defines, or why it cannot be used."""
     try:
         suite = load_source(source)

@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import traceback
+from dataclasses import replace
 
 from torchstone.worker import worker_environment
 from torchstone.worker.benchmark_sources import SourceError
@@ -168,19 +169,19 @@ def _measure(job: MeasureJob, reporter: WorkerReporter) -> CaseReply:
     clock.leave()
     if failure is None and result.message:
         failure = FailureReport(message=result.message)
-    result.extra["duration"] = round(monotonic() - started, 3)
+    result.details = replace(result.details, duration=round(monotonic() - started, 3))
     return make_reply(result, failure)
 
 
 def make_reply(result: Result, failure: FailureReport | None) -> CaseReply:
-    """Convert the result of a probe to a reply."""
+    """Convert the result of a probe to a reply; what the parent would refuse is an error here, where its cause is."""
     measured = as_json([to_json(each) for each in result.measurements])
     return CaseReply(
         result.status,
         tuple(
             from_json(Measured, each, f"result.measurements[{index}]") for index, each in enumerate(measured)
         ),
-        from_json(CaseDetails, as_json(result.extra), "result.extra"),
+        from_json(CaseDetails, as_json(to_json(result.details)), "result.extra"),
         failure,
         tuple(result.cautions),
     )

@@ -18,7 +18,6 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 
-from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.worker import benchmark_sources
 from torchstone.worker.benchmark_sources import SourceError, load_source, prepare
 from torchstone.worker.cache_template import compile_tiny_graph, fill, is_filled
@@ -27,6 +26,7 @@ from torchstone.worker.forking import has_hung_up, open_control, serve, tell
 from torchstone.worker.machine.clock import monotonic
 from torchstone.worker.process_tree import adopt_orphans, die_with_parent, dying_with_parent, kill_children
 from torchstone.worker.protocol.keeper_messages import KeeperBroken, KeeperReady, KeeperSetup
+from torchstone.worker.protocol.source_message import SourceMessage
 from torchstone.worker.repeatable import make_repeatable
 from torchstone.worker.worker import run_worker
 from torchstone.worker.worker_environment import enter
@@ -74,7 +74,7 @@ def preload(setup: KeeperSetup) -> KeeperReady | KeeperBroken:
     return KeeperReady(monotonic() - started, _why_not_fork(), tuple(notes))
 
 
-def _prepare_source(source: BenchmarkSource) -> list[str]:
+def _prepare_source(source: SourceMessage) -> list[str]:
     """Import what a suite needs, and return the problems. Other packages' code is tried in a child first: it may crash."""
 
     def attempt() -> list[str]:

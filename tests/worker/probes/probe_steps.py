@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo import register_backend
 
-from torchstone.core.benchmark_source import BenchmarkSource
-from torchstone.core.cautions import caution_of
 from torchstone.define.benchmarks import Benchmark, Check
+from torchstone.measure.worker_messages import caution_of
 from torchstone.worker.probes import accuracy
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped
 from torchstone.worker.probes.run_case import run_case
 from torchstone.worker.protocol.codec import to_json
 from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, MeasureOptions
+from torchstone.worker.protocol.source_message import SourceMessage
 
 TORCH_WARNINGS = [
     # torch itself still uses what torch has deprecated.
@@ -71,8 +71,12 @@ class Ended:
 
     @property
     def told(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.result.extra["accuracy"]
+        found: dict[str, Any] = self.details["accuracy"]
         return found
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return to_json(self.result.details)
 
     @property
     def metrics(self) -> list[str]:
@@ -95,6 +99,7 @@ def measure(
     probe: str = "accuracy",
     *,
     check: Check | None = None,
+    metrics: Callable[..., Any] | None = None,
     settings: dict[str, Any] | None = None,
     identity: dict[str, str] | None = None,
     **variant: Any,  # noqa: ANN401  (axes differ in type)
@@ -108,12 +113,12 @@ def measure(
     options = MeasureOptions(**(settings or QUICK))
     start, cache = ((identity or {}).get(name, "") for name in ("start", "cache"))
     job = MeasureJob(
-        BenchmarkSource(), "it", probe, CaseAxes(**axes), options=options, start=start, cache=cache
+        SourceMessage(), "it", probe, CaseAxes(**axes), options=options, start=start, cache=cache
     )
     rule = (lambda *_: check) if check else None
     ended = Ended("", "", None, result, recorder.heard)
     try:
-        run_case(Benchmark("it", build, check=rule), job, clock, result)
+        run_case(Benchmark("it", build, check=rule, metrics=metrics), job, clock, result)
         ended.status, ended.message = result.status, result.message
     except Stopped as stop:
         ended.status, ended.message, ended.error = stop.status, stop.message, stop.error

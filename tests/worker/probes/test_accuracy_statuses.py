@@ -13,13 +13,13 @@ import torch
 from probe_steps import TORCH_WARNINGS, Ended, changing, linear, measure, no_memory, only, raising, refusing
 from torch import Tensor, nn
 
-from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.vocabulary import STATUSES
 from torchstone.define.benchmarks import Check
 from torchstone.worker import worker
 from torchstone.worker.channel import Channel
 from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, encode_job
 from torchstone.worker.protocol.replies import CaseReply
+from torchstone.worker.protocol.source_message import SourceMessage
 
 pytestmark = TORCH_WARNINGS
 
@@ -94,7 +94,7 @@ def build_in_worker(folder: Path, trouble: str) -> Ended:
     name = f"trouble_{next(CALLS)}"
     sys.modules.pop(name, None)
     file.write_text(f"import torchstone\n\n@torchstone.benchmark\ndef trouble():\n    {trouble}\n")
-    source = BenchmarkSource("file", name, str(file))
+    source = SourceMessage("file", name, str(file))
     axes = CaseAxes("cpu", "eager", "inference", "float32")
     job = MeasureJob(source, "trouble", "accuracy", axes, str(folder))
 

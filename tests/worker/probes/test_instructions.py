@@ -247,7 +247,8 @@ def test_torch_is_left_as_it_was() -> None:
 
 
 def test_a_profile_adds_up_and_names_phases_functions_and_stacks() -> None:
-    profile = count(compiling(20), profile=True).extra["profile"]
+    profile = count(compiling(20), profile=True).details.profile
+    assert profile is not None
     assert (profile["counter"], profile["unit"]) == ("python", "calls")
     assert sum(profile["phases"].values()) == profile["total"]
     assert set(profile["phases"]) >= {"dynamo", "guards"}
@@ -271,5 +272,6 @@ def test_a_profile_of_training_names_aot_autograd_and_the_partitioner() -> None:
         function = torch.compile(lambda x: torch.sin(x @ weight).sum(), backend="aot_eager_decomp_partition")
         return torch.compiler.reset, lambda: function(torch.ones(4, 4))
 
-    profile = count(CountedFunction(build, "training", counts="compile"), profile=True).extra["profile"]
+    profile = count(CountedFunction(build, "training", counts="compile"), profile=True).details.profile
+    assert profile is not None
     assert set(profile["phases"]) >= {"dynamo", "guards", "aot_autograd", "partitioner"}

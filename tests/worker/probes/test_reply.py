@@ -7,10 +7,10 @@ import math
 import pytest
 from probe_steps import Recorder
 
-from torchstone.core.caution_kinds import CautionMessage
 from torchstone.worker.probes import reply
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
-from torchstone.worker.protocol.replies import Measured, MeasuredDetails
+from torchstone.worker.protocol.caution_message import CautionMessage
+from torchstone.worker.protocol.replies import CaseDetails, Measured, MeasuredDetails
 
 
 @pytest.mark.parametrize("samples", [math.nan, math.inf, -math.inf, [1.0, math.nan], []])
@@ -18,7 +18,7 @@ def test_sample_that_is_no_number_is_no_measurement(samples: float | list[float]
     result = Result()
     result.add("speedup", samples, pairs=3)
     assert result.measurements == []
-    assert result.extra == {}
+    assert result.details == CaseDetails()
     assert result.cautions == [CautionMessage("not_measured", {}, {"metric": "speedup"})]
 
 
@@ -62,7 +62,7 @@ def test_phases_are_told_and_their_time_is_kept(seconds: Clock) -> None:
     clock.leave()
     assert clock.phase == ""
     assert recorder.heard == ["load", "eager", "load"]
-    assert result.extra["phases"] == {"load": 6, "eager": 3}
+    assert result.details.phases == {"load": 6, "eager": 3}
 
 
 def test_waiting_for_the_turn_is_in_no_phase(seconds: Clock) -> None:
@@ -80,7 +80,7 @@ def test_waiting_for_the_turn_is_in_no_phase(seconds: Clock) -> None:
         seconds.now += 2
     clock.leave()
     assert recorder.heard == ["run", "wait", "run", "end"]
-    assert result.extra["phases"] == {"run": 3}
+    assert result.details.phases == {"run": 3}
 
 
 def test_turn_ends_with_an_error_too() -> None:

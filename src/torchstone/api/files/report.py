@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, TypedDict
 from msgspec import Struct
 
 from torchstone.api.judging.check import probes_of, repeated_names
+from torchstone.api.judging.missing_cases import add_commands
 from torchstone.api.judging.verdicts_and_quarantine import find_quarantine
 from torchstone.api.requests import Path, Sources, Texts, command_words, make_request
-from torchstone.api.sources import Axes, Input, names_of, read_input, read_inputs
+from torchstone.api.sources import Axes, Input, list_baselines, names_of, read_input, read_inputs
 from torchstone.core.cautions import Caution
 from torchstone.core.config import ConfigFile, load_config
 from torchstone.core.disk import write_text
@@ -111,7 +112,7 @@ def make_report(request: ReportRequest) -> ReportResult:
     settings = load_config(request.config)
     readings = read_inputs(request.results, request.kind, request.axes)
     require_results(readings, request.kind)
-    expected = [read_input(each, request.baseline_kind) for each in request.baselines]
+    expected = [read_input(each, request.baseline_kind) for each in list_baselines(request.baselines)]
     chosen, selected = select_pair(readings, expected, request.only)
     results = merge(chosen)
     if not any(reading.run.plan for reading in (*chosen, *selected)):
@@ -157,9 +158,10 @@ def _judge(
     request: ReportRequest,
     settings: ConfigFile,
 ) -> Report:
-    """Judge the results by the strict policy."""
+    """Judge the results by the policy of the settings file, as ``check`` does; PyTorch's own policy has no page, so that one is strict."""
     require_common_probe(results.readings, expected)
-    policy = make_policy("strict", settings.block, settings.allow)
+    name = "strict" if settings.policy == "upstream" else settings.policy
+    policy = make_policy(name, settings.block, settings.allow)
     conditions = Conditions(
         policy,
         RuleBook(settings.rules),
@@ -178,4 +180,5 @@ def _judge(
         repeated,
         repeated_names((*results.readings, *selected)),
     )
-    return Report(check_against_baseline(results, Baseline(selected, expected, dtypes), conditions), context)
+    judgement = check_against_baseline(results, Baseline(selected, expected, dtypes), conditions)
+    return Report(add_commands(judgement, results.readings, selected), context)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
+from torchstone.api.judging.accept_folder import is_folder, read_adoptions
 from torchstone.api.judging.accept_request import (
     AcceptOptions,
     AcceptRequest,
@@ -19,11 +20,11 @@ from torchstone.api.judging.accept_request import (
 from torchstone.api.judging.past_runs import check_false_alarms, learn_from, read_past
 from torchstone.api.requests import Path, Sources, make_request
 from torchstone.api.showing import show_html, show_text
+from torchstone.baselines.changes import Change
 from torchstone.baselines.propose import Proposal, propose
 from torchstone.baselines.row_changes import AdoptionOptions
-from torchstone.baselines.text_edits import Change
 from torchstone.core.cautions import Caution, merged
-from torchstone.core.disk import replace_text
+from torchstone.core.disk import make_folder, replace_text
 from torchstone.core.environments import unknowns
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Reading
@@ -38,13 +39,17 @@ if TYPE_CHECKING:
 
 
 class AcceptResult(Struct, frozen=True):
-    """Proposed changes to a baseline. Nothing is written until ``write`` is called."""
+    """Proposed changes to a baseline. Nothing is written until ``write`` is called.
+
+    If the baseline is a folder, ``files`` has the changes to each of its files, and there is no ``kind`` and no ``text``.
+    """
 
     path: str
     kind: str
     old_text: str
     proposal: Proposal
     cautions: tuple[Caution, ...]
+    files: tuple[AcceptResult, ...] = ()
 
     @property
     def changes(self) -> list[Change]:
@@ -68,12 +73,16 @@ class AcceptResult(Struct, frozen=True):
 
     def diff(self) -> str:
         """Return the changes as a unified diff."""
+        if self.files:
+            return "\n".join(filter(None, (file.diff() for file in self.files)))
         old, new = self.old_text.splitlines(), self.text.splitlines()
         return "\n".join(difflib.unified_diff(old, new, self.path, self.path, lineterm=""))
 
     def validate(self) -> None:
         """Raise an ``InputError`` if the new text cannot be read."""
-        if self.adopted:
+        for file in self.files:
+            file.validate()
+        if self.adopted and not self.files:
             FORMATS[self.kind].read(self.path, self.text)
 
     def write(self) -> bool:
@@ -81,6 +90,11 @@ class AcceptResult(Struct, frozen=True):
         if not self.adopted:
             return False
         self.validate()
+        if self.files:
+            make_folder(self.path)
+            for file in self.files:
+                file.write()
+            return True
         replace_text(self.path, self.old_text, self.text)
         return True
 
@@ -109,15 +123,34 @@ def accept(
         print(proposal.diff())
         proposal.write()
 
-    With ``repeat``, counted cases are measured again first, and ``on_event`` is called with each event.
+    The baseline may be a folder, with a file for each probe. With ``repeat``, counted cases are measured again first, and ``on_event`` is called with each event.
     """
-    request = make_request(AcceptRequest, {"results": results, "baseline": baseline, **options})
-    adoption = read_adoption(resolve_baseline(request))
+    request = resolve_baseline(
+        make_request(AcceptRequest, {"results": results, "baseline": baseline, **options})
+    )
+    if is_folder(request.baseline):
+        return propose_for_folder(request)
+    adoption = read_adoption(request)
     if request.repeat is None:
         return propose_adoption(adoption)
     from torchstone.api.judging.accept_repeats import measure_with_events  # noqa: PLC0415  (start-up: only --repeat measures)
 
     return propose_adoption(adoption, measure_with_events(adoption, on_event))
+
+
+def propose_for_folder(request: AcceptRequest) -> AcceptResult:
+    """Propose changes to the files of a folder of baselines, one per probe."""
+    files = tuple(propose_adoption(adoption) for adoption in read_adoptions(request))
+    proposals = [file.proposal for file in files]
+    together = Proposal(
+        [change for each in proposals for change in each.changes],
+        "",
+        sum(each.unpruned for each in proposals),
+        sum(each.unadded for each in proposals),
+        {},
+    )
+    cautions = tuple(dict.fromkeys(caution for file in files for caution in file.cautions))
+    return AcceptResult(request.baseline, "", "", together, cautions, files)
 
 
 def propose_adoption(adoption: Adoption, repeats: Sequence[Reading] = ()) -> AcceptResult:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from torchstone.api.judging.check_request import (
     CheckOptions,
@@ -17,9 +17,9 @@ from torchstone.api.judging.check_request import (
 )
 from torchstone.api.judging.verdicts_and_quarantine import find_quarantine, parse_verdicts
 from torchstone.api.requests import Sources, make_request
+from torchstone.api.results import JudgedResult
 from torchstone.api.showing import show_html
-from torchstone.api.sources import names_of, read_input, read_inputs
-from torchstone.core.cautions import Caution
+from torchstone.api.sources import list_baselines, names_of, read_input, read_inputs
 from torchstone.core.config import POLICIES, ConfigFile, load_config, parse_rule
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Reading
@@ -29,9 +29,9 @@ from torchstone.formats.merge import merge, no_match, require_results
 from torchstone.gate.baseline import Baseline, require_common_probe, select_pair
 from torchstone.gate.blocking_policy import Policy, make_policy
 from torchstone.gate.checking.against_baseline import check_against_baseline
-from torchstone.gate.judgement import Conditions, Judgement, Row
+from torchstone.gate.criteria import looks_of
+from torchstone.gate.judgement import Conditions, Judgement
 from torchstone.gate.rules import RuleBook
-from torchstone.reporting.dialects.styles import render_report
 from torchstone.reporting.views.accepting import acceptance_for
 from torchstone.reporting.views.check_rows import Context, Report, describe_finding, short_name
 from torchstone.reporting.views.result_table import ResultTable, show_most
@@ -40,52 +40,13 @@ if TYPE_CHECKING:
     from typing import Unpack
 
 
-class CheckResult(Struct, frozen=True):
+class CheckResult(JudgedResult, frozen=True):
     """Verdicts on results."""
 
     report: Report
 
-    @property
-    def judgement(self) -> Judgement:
-        """All verdicts, counts and cautions."""
-        return self.report.judgement
-
-    @property
-    def rows(self) -> list[Row]:
-        """A verdict for each metric of each case."""
-        return self.judgement.rows
-
-    @property
-    def red(self) -> list[Row]:
-        """The rows that block, worst first."""
-        return self.judgement.red
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing blocks."""
-        return self.exit_code == 0
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code of the command: 0 if nothing blocks, else 1."""
-        return self.judgement.exit_code
-
-    @property
-    def headline(self) -> str:
-        """The result in one line."""
-        return self.report.headline
-
-    @property
-    def cautions(self) -> tuple[Caution, ...]:
-        """Warnings about the input."""
-        return tuple(self.judgement.cautions)
-
-    def render(self, style: str = "text") -> str:
-        """Render the report as text, Markdown, JUnit, JSON or GitHub annotations."""
-        return render_report(self.report, style)
-
     def to_dicts(self) -> list[dict[str, object]]:
-        """Return one dictionary for each row: case, metric, verdict, whether it blocks, actual and expected value."""
+        """Return one dictionary for each row: case, metric, verdict, whether it blocks, actual and expected value, their ratio and its interval."""
         return [
             {
                 "case": row.case.id,
@@ -95,12 +56,12 @@ class CheckResult(Struct, frozen=True):
                 "blocks": row.blocks,
                 "actual": row.new_value,
                 "expected": row.expected_value,
+                "ratio": row.ratio,
+                "low": row.comparison.low if row.comparison else None,
+                "high": row.comparison.high if row.comparison else None,
             }
             for row in self.rows
         ]
-
-    def __str__(self) -> str:
-        return self.render().rstrip("\n")
 
     def _repr_html_(self) -> str:
         others = (row for row in self.rows if not row.blocks and row.verdict is not Verdict.PASS)
@@ -133,7 +94,7 @@ def files_of(request: CheckRequest) -> tuple[str, ...]:
         *(request.quarantines or settings.quarantines),
         *([request.config] if request.config else []),
     )
-    baselines = names_of(request.baselines) or settings.baselines
+    baselines = names_of(list_baselines(request.baselines or settings.baselines))
     return (*names_of(request.results), *baselines, *request.history, *settings_files)
 
 
@@ -144,8 +105,7 @@ def check_results(request: CheckRequest) -> CheckResult:
         raise UsageError(
             "no results given", advice="for example: torchstone check results.csv --baseline expected.csv"
         )
-    if not request.baselines:
-        request = structs.replace(request, baselines=settings.baselines)
+    request = structs.replace(request, baselines=list_baselines(request.baselines or settings.baselines))
     conditions = _conditions(request, settings)
     return CheckResult(_judge(request, conditions))
 
@@ -183,6 +143,7 @@ def _judge(request: CheckRequest, conditions: Conditions) -> Report:
     if request.only and not any(reading.run.plan for reading in (*chosen, *selected)):
         raise no_match(request.only, (*readings, *expected))
     require_common_probe(readings, expected)
+    conditions = structs.replace(conditions, looks=looks_of(readings))
     context = Context(
         names_of(request.results),
         probes_of(expected),
@@ -199,7 +160,7 @@ def _judge(request: CheckRequest, conditions: Conditions) -> Report:
         dtypes = {case.variant.dtype for reading in readings for case in reading.run.plan}
         judgement = check_against_baseline(results, Baseline(selected, expected, dtypes), conditions)
     is_red_upstream = conditions.policy.is_upstream and judgement.counts.red > 0
-    if is_ddp_pair or is_red_upstream or request.history:
+    if is_ddp_pair or is_red_upstream or request.history or judgement.counts.missing:
         from torchstone.api.judging.rare_findings import add_findings  # noqa: PLC0415  (start-up: most checks need none of them)
 
         judgement = add_findings(judgement, results, selected, request)

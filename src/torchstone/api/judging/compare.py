@@ -9,19 +9,19 @@ from msgspec import Struct, structs
 
 from torchstone.api.judging.verdicts_and_quarantine import parse_verdicts
 from torchstone.api.requests import Path, Sources, Texts, command_words, make_request
+from torchstone.api.results import JudgedResult
 from torchstone.api.showing import show_html
 from torchstone.api.sources import Axes, Input, names_of, read_inputs
-from torchstone.core.cautions import Caution
 from torchstone.core.config import POLICIES, load_config
+from torchstone.core.disk import write_text
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Reading
 from torchstone.gate.blocking_policy import Policy, comparison_policy
 from torchstone.gate.comparing.compare_files import compare_files
 from torchstone.gate.comparing.side_files import make_sides
-from torchstone.gate.criteria import USUAL_ALPHA, CompareSettings
+from torchstone.gate.criteria import CompareSettings, looks_of
 from torchstone.gate.judgement import Judgement, Overview, RoundTable, Row
 from torchstone.gate.rules import RuleBook
-from torchstone.reporting.dialects.styles import render_report
 from torchstone.reporting.views.comparison_rows import SORTS, CompareReport, describe_finding
 from torchstone.reporting.views.paired_rounds import (
     are_ddp,
@@ -42,7 +42,7 @@ class CompareRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     new: tuple[Input, ...]
     margin: float | None = None
     margins: tuple[tuple[str, float], ...] = ()
-    alpha: float = USUAL_ALPHA
+    alpha: float | None = None
     metrics: tuple[str, ...] = ()
     better: tuple[tuple[str, str], ...] = ()
     only: tuple[str, ...] = ()
@@ -77,56 +77,23 @@ class CompareOptions(TypedDict, total=False):
     config: Path
 
 
-class CompareResult(Struct, frozen=True):
+class CompareResult(JudgedResult, frozen=True):
     """A comparison of two sides: effect, interval and verdict for each metric of each case."""
 
     report: CompareReport
 
     @property
-    def judgement(self) -> Judgement:
-        """All verdicts, counts and cautions."""
-        return self.report.judgement
+    def html(self) -> str:
+        """The comparison as a self-contained HTML page."""
+        return self.render("html")
 
-    @property
-    def rows(self) -> list[Row]:
-        """A row for each metric of each case, worst first unless another order was requested."""
-        return self.report.ordered
-
-    @property
-    def red(self) -> list[Row]:
-        """The rows that block."""
-        return self.report.red
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing blocks."""
-        return self.exit_code == 0
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code of the command: 0 if nothing blocks, else 1."""
-        return self.judgement.exit_code
-
-    @property
-    def headline(self) -> str:
-        """The result in one line."""
-        return self.report.headline
-
-    @property
-    def cautions(self) -> tuple[Caution, ...]:
-        """Warnings about the input."""
-        return tuple(self.judgement.cautions)
-
-    def render(self, style: str = "text") -> str:
-        """Render the report as text, Markdown, JUnit, JSON or GitHub annotations."""
-        return render_report(self.report, style)
+    def write(self, path: Path) -> None:
+        """Write the HTML page."""
+        write_text(str(path), self.html)
 
     def to_dicts(self) -> list[dict[str, object]]:
         """Return one dictionary for each row: case, metric, verdict, both values, the ratio new/base and its interval."""
         return [record_of(row) for row in self.rows]
-
-    def __str__(self) -> str:
-        return self.render().rstrip("\n")
 
     def _repr_html_(self) -> str:
         names, level = self.report.names, self.report.confidence
@@ -171,7 +138,7 @@ def compare_results(request: CompareRequest) -> CompareResult:
     _check(request)
     base = read_inputs(request.base, request.kind, request.axes)
     new = read_inputs(request.new, request.kind, request.axes)
-    settings = _settings(request)
+    settings = structs.replace(_settings(request), looks=looks_of(new))
     if settings.policy.is_upstream:
         _refuse_what_upstream_ignores(request)
         compared = _compare_as_upstream(base, new, settings)
@@ -189,7 +156,7 @@ def _check(request: CompareRequest) -> None:
         raise UsageError(f"--policy {request.policy}: expected {', '.join(POLICIES)}")
     if request.sort not in SORTS:
         raise UsageError(f"--sort {request.sort}: expected {', '.join(SORTS)}")
-    if not 0 < request.alpha < 1:
+    if request.alpha is not None and not 0 < request.alpha < 1:
         raise UsageError(f"--alpha {request.alpha:g}: expected a share such as 0.01")
     for margin in (request.margin or 0.0, *(share for _, share in request.margins)):
         if not 0 <= margin < 1:
@@ -214,7 +181,7 @@ def _criteria(request: CompareRequest) -> Iterator[tuple[str, object]]:
     """Yield the comparison criteria as options of the command."""
     yield "--margin", request.margin
     yield "--margin", request.margins
-    yield "--alpha", request.alpha if request.alpha != USUAL_ALPHA else None
+    yield "--alpha", request.alpha
     yield "--metric", request.metrics
     yield "--better", request.better
     yield "--block", request.block
@@ -252,7 +219,7 @@ def _compare_as_upstream(
             advice="leave out --policy, or use 'torchstone check --policy upstream'",
         )
     rounds = RoundTable(header_keys((*base, *new)), compare_by_position(base[0], new[0]))
-    return Judgement(settings.policy, [], [], overview=Overview(settings.alpha), rounds=rounds)
+    return Judgement(settings.policy, [], [], overview=Overview(settings.level), rounds=rounds)
 
 
 def _settings(request: CompareRequest) -> CompareSettings:

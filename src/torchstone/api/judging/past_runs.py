@@ -11,7 +11,7 @@ from glob import glob
 from msgspec import Struct
 
 from torchstone.analyze.forecast import FEWEST
-from torchstone.api.sources import Axes
+from torchstone.api.sources import ENDINGS, Axes
 from torchstone.baselines.margins import PastMeasurements
 from torchstone.baselines.propose import collect_past
 from torchstone.baselines.row_changes import AdoptionOptions
@@ -38,7 +38,6 @@ from torchstone.gate.checking.drift_cautions import day_of
 FALSE_ALARMS = 0.01
 MOST_FALSE_ALARMS = 0.5
 MOST_NAMED = 3
-_ENDINGS = (".jsonl", ".json", ".csv")
 _DIGITS = re.compile(r"(\d+)")
 
 
@@ -109,7 +108,7 @@ def _expand(option: str, names: Sequence[str]) -> list[tuple[str, bool]]:
     files: list[tuple[str, bool]] = []
     for name in names:
         if os.path.isdir(name):
-            listed = [entry for entry in os.listdir(name) if entry.endswith(_ENDINGS) and entry[0] != "."]
+            listed = [entry for entry in os.listdir(name) if entry.endswith(ENDINGS) and entry[0] != "."]
             files += [(os.path.join(name, entry), True) for entry in sorted(listed, key=_numbered)]
         elif not os.path.exists(name) and is_pattern(name):
             matching = sorted(glob(name), key=_numbered)

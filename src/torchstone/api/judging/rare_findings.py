@@ -1,4 +1,4 @@
-"""Findings that few checks need: rounds of two DDP reports, drift since past runs, models that are not deterministic."""
+"""Findings that few checks need: rounds of two DDP reports, drift since past runs, commands for missing cases, models that are not deterministic."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from torchstone.api.judging.check_request import CheckRequest
+from torchstone.api.judging.missing_cases import add_commands
 from torchstone.api.judging.past_runs import read_past
 from torchstone.api.sources import names_of
 from torchstone.core.caution_kinds import CautionKind
@@ -23,6 +24,8 @@ def add_findings(
     judgement: Judgement, results: Results, baselines: Sequence[Reading], request: CheckRequest
 ) -> Judgement:
     """Return the judgement with a table of rounds and cautions, as far as they apply."""
+    if judgement.counts.missing:
+        judgement = add_commands(judgement, results.readings, baselines)
     files = (*results.readings, *baselines)
     if [reading.kind for reading in files] == ["ddp", "ddp"]:
         new, base = files

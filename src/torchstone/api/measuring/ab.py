@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import glob
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -20,7 +20,7 @@ from torchstone.api.measuring.ab_request import (
     make_settings,
     prepare_pairs,
 )
-from torchstone.api.measuring.ab_result import ORDER, AbResult, CaseOfBoth
+from torchstone.api.measuring.ab_result import ORDER, AbResult, BudgetUse, CaseOfBoth
 from torchstone.api.measuring.events import AbWatcher, EventWatcher, OnEvent
 from torchstone.api.measuring.exports import refuse_taken
 from torchstone.api.requests import Texts, make_request
@@ -29,16 +29,26 @@ from torchstone.core.cautions import Caution, make_caution, merge_cautions, merg
 from torchstone.core.environments import differences, unknowns
 from torchstone.core.errors import UsageError
 from torchstone.core.records import FilePlace, axis_text
+from torchstone.core.run_settings import Pairing
 from torchstone.core.text.units import clock_text
 from torchstone.gate.apply_quarantine import Exemptions
 from torchstone.gate.blocking_policy import Policy
 from torchstone.gate.judgement import Judgement
+from torchstone.measure.ab.benchmark_files import check_bench_from
+from torchstone.measure.ab.budget import Budget
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
-from torchstone.measure.ab.experiment import PairRunner, decide, make_contests, need_separate_zygotes, write
+from torchstone.measure.ab.experiment import (
+    PairRunner,
+    decide,
+    estimate_missing,
+    make_contests,
+    need_separate_zygotes,
+    write,
+)
 from torchstone.measure.ab.judging import find_unmatched, judge_contests
 from torchstone.measure.ab.side_spec import parse_side_spec
-from torchstone.measure.ab.sides import Side, open_sides, sides_to_spawn
-from torchstone.measure.executors.protocol import CannotMeasureError
+from torchstone.measure.ab.sides import Side, Step, open_sides, sides_to_spawn
+from torchstone.measure.executors.protocol import CannotMeasureError, OutOfTimeError
 from torchstone.measure.journal import Journal, create_journal
 from torchstone.measure.runner import RUNS
 from torchstone.measure.supervisor import WorkerLimits
@@ -67,6 +77,7 @@ class AbExecution:
         journals: Sequence[Journal],
         gate: tuple[Policy, Exemptions],
         watcher: AbWatcher,
+        budget: Budget,
     ) -> None:
         self.journals = journals
         self.contests = contests
@@ -74,6 +85,7 @@ class AbExecution:
         self._runner = runner
         self._gate = gate
         self._watcher = watcher
+        self._budget = budget
         self._labels = Labels([contest.case for contest in contests])
 
     @property
@@ -86,14 +98,18 @@ class AbExecution:
 
         If interrupted, everything measured so far is in the run files.
         """
-        began, settings = time.monotonic(), self._runner.settings
+        steps = decide(self.contests, self._runner, self.journals, self._repro, self._budget)
+        is_pace_known = False
         try:
             with (
-                self._watcher.comparing(self.contests, settings),
-                closing(decide(self.contests, self._runner, self.journals, self._repro)) as decided,
+                self._watcher.comparing(self.contests, self._runner.settings, self._budget),
+                closing(steps) as decided,
             ):
                 for contest in decided:
                     self._watcher.measured(contest)
+                    if not is_pace_known and contest.pairs:
+                        is_pace_known = True
+                        self._say_pace(contest)
         except (KeyboardInterrupt, CannotMeasureError):
             self._save()
             raise
@@ -101,7 +117,13 @@ class AbExecution:
             for journal in self.journals:
                 journal.discard()
             raise
-        return self._conclude(time.monotonic() - began)
+        return self._conclude()
+
+    def _say_pace(self, contest: Contest) -> None:
+        """Say after the first pair how long a verdict takes, and whether the budget suffices."""
+        pace = self._runner.estimate_pace(contest, len(self.contests), self._budget)
+        for text in filter(None, (pace.text, pace.advice)):
+            self._watcher.say(text)
 
     def _repro(self, contest: Contest) -> str:
         """Return the command that measures a case again."""
@@ -116,7 +138,7 @@ class AbExecution:
             for journal in self.journals:
                 journal.secure()
 
-    def _conclude(self, seconds: float) -> AbResult:
+    def _conclude(self) -> AbResult:
         a, b = self._runner.sides
         paths = self.journals[0].path, self.journals[1].path
         judgement = self._judge(paths)
@@ -125,13 +147,15 @@ class AbExecution:
             CompareReport(judgement, paths[:1], paths[1:], command="ab"),
             tuple(self._cases(judgement)),
             self._runner.settings,
-            (_describe(a), _describe(b)),
-            seconds,
+            (a.title, b.title),
+            self._budget.spent,
             (
                 *(f"B differs from A: {each}" for each in differ),
                 *map(str, unknowns(b.run.environment, a.run.environment)),
             ),
             tuple(journal.loss for journal in self.journals if journal.loss),
+            BudgetUse(self._budget.seconds, self._budget.preparation, estimate_missing(self.contests)),
+            tuple(_describe_borrowed(self._runner.sides)),
         )
 
     def _judge(self, paths: tuple[str, str]) -> Judgement:
@@ -160,6 +184,7 @@ class AbExecution:
                 (each.cost(0), each.cost(1)),
                 self._repro(each),
                 each.could_measure,
+                self._runner.settings.least_pairs,
             )
             for each in self.contests
         ]
@@ -208,9 +233,11 @@ def _side_texts(side: Sides) -> Texts:
 @contextmanager
 def open_ab(request: AbRequest, watcher: AbWatcher) -> Iterator[AbExecution]:
     """Load both sides, plan the cases, and create the two run files."""
+    budget = Budget(request.budget)
     specs = (parse_side_spec("--a", request.a), parse_side_spec("--b", request.b))
     refuse_taken(request.output_a)
     refuse_taken(request.output_b)
+    check_bench_from(request.bench_from, specs)
     prepared = prepare_pairs(request, specs, request.metric)
     settings = make_settings(request, request.metric, fresh=request.recompile)
     policy = make_ab_policy(request)
@@ -218,47 +245,80 @@ def open_ab(request: AbRequest, watcher: AbWatcher) -> Iterator[AbExecution]:
     request = structs.replace(request, a=specs[0].texts, b=specs[1].texts, seed=settings.seed)
     with ExitStack() as stack:
         stack.enter_context(terminated_as_interrupted())
-        sides = stack.enter_context(open_sides(specs, prepared, watcher.say))
-        _load(sides, watcher)
-        contests, cautions = make_contests(sides, settings)
-        settings = _with_budget(settings, sides, len(contests))
-        _say_first(sides, settings, cautions, watcher)
+        step = partial(_prepare, watcher, budget)
+        sides = stack.enter_context(
+            open_sides(specs, prepared, watcher.say, step, budget.deadline, request.bench_from)
+        )
+        _load(sides, step)
+        contests, cautions = make_contests(sides, settings, policy)
+        _fill_caches(sides, contests, step)
+        budget.begin_measuring(_usual_seconds(sides, len(contests)))
+        _say_first(sides, settings, cautions, watcher, budget)
         of_run = sides[0].run.settings
         limits = WorkerLimits(of_run.timeout, of_run.memory_limit)
         runner = PairRunner(sides, settings, limits, watcher)
         journals = _open_journals(stack, request, runner, contests, watcher)
-        yield AbExecution(request, runner, contests, journals, gate, watcher)
+        yield AbExecution(request, runner, contests, journals, gate, watcher, budget)
 
 
-def _describe(side: Side) -> str:
-    return " ".join(side.spec.texts) or "working tree"
+@contextmanager
+def _prepare(watcher: AbWatcher, budget: Budget, what: str) -> Iterator[None]:
+    """Enclose a step of the preparation: show it, and end with an error if it exceeds the budget."""
+    if not budget.left:
+        raise budget.out_of_time(f"before {what}")
+    with watcher.busy(what):
+        try:
+            yield
+        except OutOfTimeError:
+            raise budget.out_of_time(f"while {what}") from None
 
 
-def _load(sides: Sequence[Side], watcher: AbWatcher) -> None:
+def _load(sides: Sequence[Side], step: Step) -> None:
     for side in sides:
-        with watcher.busy(f"loading torch for {side.name} ({_describe(side)})"):
-            side.load()
+        side.load(step)
     for side in sides_to_spawn(sides):
-        with watcher.busy(
-            f"loading torch for {side.name} again, because workers of the other side cannot be forked"
-        ):
-            side.session.switch_to_spawn()
-            side.load()
+        side.session.switch_to_spawn()
+        side.load(step, "because workers of the other side cannot be forked")
 
 
-def _with_budget(settings: AbSettings, sides: Sequence[Side], cases: int) -> AbSettings:
-    if settings.budget:
-        return settings
-    renewing = SECONDS_OF_RENEWING if need_separate_zygotes(sides) else 0
-    return structs.replace(settings, budget=SECONDS_A_CASE * cases + renewing)
+def _fill_caches(sides: Sequence[Side], contests: Sequence[Contest], step: Step) -> None:
+    """Fill the compile caches that all workers start from, unless zygotes have: otherwise the first pair would take longer."""
+    for number, side in enumerate(sides):
+        case = next(
+            (each.planned[number] for each in contests if side.session.needs_priming(each.planned[number])),
+            None,
+        )
+        if case is not None:
+            with step(f"compiling once for {side.name}, for the first time here"):
+                side.session.prime(case)
+
+
+def _usual_seconds(sides: Sequence[Side], cases: int) -> float:
+    """Return how long pairs are measured if no budget is given."""
+    renewing = SECONDS_OF_RENEWING if need_separate_zygotes(sides) else 0.0
+    return SECONDS_A_CASE * cases + renewing
+
+
+def _describe_borrowed(sides: Sequence[Side]) -> Iterator[str]:
+    """Say which benchmark files are not a side's own."""
+    for side in sides:
+        for each in side.borrowed:
+            yield f"{side.name} ({side.title}) uses {each.path} from {each.origin}"
 
 
 def _say_first(
-    sides: Sequence[Side], settings: AbSettings, cautions: Sequence[Caution], watcher: AbWatcher
+    sides: Sequence[Side],
+    settings: AbSettings,
+    cautions: Sequence[Caution],
+    watcher: AbWatcher,
+    budget: Budget,
 ) -> None:
     """Report seed, budget, differences and cautions before the first pair."""
     a, b = sides
-    watcher.say(f"seed {settings.seed}, at most {clock_text(settings.budget)}")
+    spent = f"; preparing took {clock_text(budget.preparation)}"
+    watcher.say(f"seed {settings.seed}, at most {clock_text(budget.seconds)} in all{spent}")
+    for text in _describe_borrowed(sides):
+        watcher.say(text)
     for difference in differences(b.run.environment, a.run.environment):
         watcher.say(f"B differs from A: {difference}")
     own = [caution for side in sides for caution in side.session.cautions]
@@ -290,16 +350,18 @@ def _open_journals(
     plan = tuple(contest.case for contest in contests)
     journals: list[Journal] = []
     for side, output in zip(runner.sides, (request.output_a, request.output_b), strict=True):
-        pairing = {
-            "side": side.name,
-            "spec": list(side.spec.texts),
-            "session": settings.session,
-            "seed": settings.seed,
-            "metric": METRICS[settings.metric],
-            "margin": settings.margin,
-            "alpha": settings.alpha,
-            "command": command,
-        }
+        pairing = Pairing(
+            side.name,
+            side.spec.texts,
+            settings.session,
+            settings.seed,
+            METRICS[settings.metric],
+            settings.margin,
+            settings.alpha,
+            settings.criteria.better,
+            command,
+            {each.path: each.origin for each in side.borrowed},
+        )
         of_run = structs.replace(side.run.settings, pairing=pairing)
         name = f"{settings.session}-{side.name.lower()}"
         run = structs.replace(side.run, id=name, plan=plan, settings=of_run)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime
-from typing import TypedDict
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from torchstone.analyze.sequential import ALPHA, MARGIN
 from torchstone.api.judging.verdicts_and_quarantine import find_quarantine, parse_verdicts
 from torchstone.api.measuring.preparation import prepare_request
-from torchstone.api.measuring.run_request import RunRequest
+from torchstone.api.measuring.run_request import CaseOptions, CaseRequest, RunRequest
 from torchstone.api.requests import Path, Texts, command_words
 from torchstone.core.config import POLICIES, load_config
 from torchstone.core.errors import UsageError
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words
-from torchstone.core.vocabulary import Probe, Verdict
+from torchstone.core.vocabulary import Probe
 from torchstone.gate.apply_quarantine import Exemptions
 from torchstone.gate.blocking_policy import Policy, comparison_policy
+from torchstone.measure.ab.benchmark_files import find_in_revisions
 from torchstone.measure.ab.contest import METRICS, AbSettings
 from torchstone.measure.ab.side_spec import SideSpec
 from torchstone.measure.runner import PlanRequest
@@ -39,48 +39,30 @@ _IGNORING_MODES = {
 _DYNAMIC = {None: "auto", True: "true", False: "false"}
 
 
-class PairRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PairRequest(CaseRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Cases to measure in pairs, and when a case is decided. Times are in seconds, sizes in bytes, shares between 0 and 1."""
 
-    targets: tuple[str, ...] = ()
     margin: float = MARGIN
     alpha: float = ALPHA
     budget: float | None = None
     min_trials: int = USUAL.fewest_pairs
     seed: int | None = None
-    devices: tuple[str, ...] = ()
-    backends: tuple[str, ...] = ()
-    modes: tuple[str, ...] = ()
-    dtypes: tuple[str, ...] = ()
-    dynamics: tuple[bool | None, ...] = ()
-    batch_sizes: tuple[int, ...] = ()
-    size: str = "full"
-    compile_mode: str | None = None
-    compile_options: tuple[tuple[str, str], ...] = ()
-    fullgraph: bool = False
-    filters: tuple[str, ...] = ()
-    exclusions: tuple[str, ...] = ()
-    only: tuple[str, ...] = ()
-    threads: int | None = None
-    compile_threads: int | None = None
-    timeout: float | None = None
-    memory_limit: int | None = None
-    start: str = "auto"
-    imports: tuple[str, ...] = ()
 
 
 class AbRequest(PairRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The two sides, the cases to measure, and what blocks. ``a`` and ``b`` are settings such as ``rev=HEAD~1``; the default is the working tree.
 
-    With ``recompile``, every trial compiles from scratch. With ``strict``, inconclusive cases and cases that only A has block, too.
+    ``bench_from`` is where both sides take their benchmark files from: ``a``, ``b`` or ``worktree``; by default, each has its own, and takes a
+    file that it lacks from where it is. ``budget`` is the time from the call to the result, in seconds, preparation included.
+    With ``recompile``, every trial compiles from scratch.
     ``output_a`` and ``output_b`` are the run files.
     """
 
     a: tuple[str, ...] = ()
     b: tuple[str, ...] = ()
+    bench_from: str = ""
     metric: str = USUAL.metric
     recompile: bool = False
-    strict: bool = False
     policy: str = POLICIES[0]
     block: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
@@ -99,7 +81,7 @@ class SelftestRequest(PairRequest, frozen=True, kw_only=True, forbid_unknown_fie
     repeat: int = 1
 
 
-class PairOptions(TypedDict, total=False):
+class PairOptions(CaseOptions, total=False):
     """Options that ``ab`` and ``selftest`` share, explained in docs/ab.md and docs/run.md."""
 
     margin: float
@@ -107,33 +89,14 @@ class PairOptions(TypedDict, total=False):
     budget: float
     min_trials: int
     seed: int
-    devices: Texts
-    backends: Texts
-    modes: Texts
-    dtypes: Texts
-    dynamics: bool | Collection[bool | None]
-    batch_sizes: int | Collection[int]
-    size: str
-    compile_mode: str
-    compile_options: Mapping[str, object]
-    fullgraph: bool
-    filters: Texts
-    exclusions: Texts
-    only: Texts
-    threads: int
-    compile_threads: int
-    timeout: float
-    memory_limit: int
-    start: str
-    imports: Texts
 
 
 class AbOptions(PairOptions, total=False):
     """Options of ``ab``, explained in docs/ab.md."""
 
+    bench_from: str
     metric: str
     recompile: bool
-    strict: bool
     policy: str
     block: Texts
     allow: Texts
@@ -152,13 +115,6 @@ class SelftestOptions(PairOptions, total=False):
     repeat: int
 
 
-_MEASURED = tuple(
-    name
-    for name in PairRequest.__struct_fields__
-    if name in RunRequest.__struct_fields__ and name != "budget"  # a run has its own
-)
-
-
 def prepare_pairs(request: PairRequest, specs: Sequence[SideSpec], metric: str = USUAL.metric) -> PlanRequest:
     """Return the request for both sides, as for ``run``, without the settings in which they differ."""
     if not request.targets:
@@ -167,8 +123,9 @@ def prepare_pairs(request: PairRequest, specs: Sequence[SideSpec], metric: str =
         )
     _check_values(request)
     _refuse_shared_and_own(request, specs)
-    shared = {name: getattr(request, name) for name in _MEASURED}
-    prepared = prepare_request(RunRequest(probes=(Probe.PERFORMANCE.value,), **shared))
+    shared = {name: getattr(request, name) for name in CaseRequest.__struct_fields__}
+    measured = RunRequest(probes=(Probe.PERFORMANCE.value,), **shared)
+    prepared = prepare_request(measured, find_in_revisions(request.targets, specs))
     _check_modes(specs, prepared.axes.backends)
     used = (*prepared.axes.backends, *(spec.backend for spec in specs))
     if metric == "compile" and NO_COMPILER in used:
@@ -221,7 +178,7 @@ def _check_modes(specs: Sequence[SideSpec], backends: Sequence[str]) -> None:
 
 
 def make_settings(request: PairRequest, metric: str = USUAL.metric, *, fresh: bool = False) -> AbSettings:
-    """Return the settings of the comparison. A budget of 0 is replaced once the number of cases is known."""
+    """Return the settings of the comparison."""
     if metric not in METRICS:
         raise UsageError(f"--metric {metric}: expected {' or '.join(METRICS)}")
     return AbSettings(
@@ -237,16 +194,12 @@ def make_settings(request: PairRequest, metric: str = USUAL.metric, *, fresh: bo
 
 
 def make_ab_policy(request: AbRequest) -> Policy:
-    """Return the policy: regressions block; with ``strict``, so do inconclusive cases and cases that only A has."""
+    """Return the policy: the same as for every other command."""
     if request.policy not in POLICIES:
         raise UsageError(f"--policy {request.policy}: expected {', '.join(POLICIES)}")
     block, allow = map(parse_verdicts, (request.block, request.allow))
     if both := block & allow:
         raise UsageError(f"block and allow both name {', '.join(sorted(both))}")
-    if request.strict:
-        block |= {Verdict.INCONCLUSIVE, Verdict.MISSING} - allow
-    elif Verdict.MISSING not in block:
-        allow.add(Verdict.MISSING)
     return comparison_policy(request.policy, block, allow)
 
 
@@ -263,6 +216,7 @@ def command_of(request: AbRequest) -> str:
     words = command_words(
         ("--a", request.a),
         ("--b", request.b),
+        ("--bench-from", request.bench_from),
         ("--metric", _unusual(request.metric, USUAL.metric)),
         ("--margin", _unusual(request.margin, MARGIN)),
         ("--alpha", _unusual(request.alpha, ALPHA)),

@@ -12,28 +12,43 @@ from msgspec import Struct
 from torchstone.analyze.sequential import Effect
 from torchstone.api.judging.compare import record_of
 from torchstone.api.measuring.run import FILE_LOST
+from torchstone.api.results import JudgedResult
 from torchstone.api.showing import show_html
-from torchstone.core.cautions import Caution
-from torchstone.core.text.units import count_of, format_change, format_share, format_value
+from torchstone.core.text.units import count_of, duration_text, format_change, format_value
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.judgement import Judgement, Row
+from torchstone.gate.judgement import Row
+from torchstone.measure.ab.budget import budget_option
 from torchstone.measure.ab.contest import METRICS, AbSettings
 from torchstone.measure.rescue import Loss
-from torchstone.reporting.dialects.styles import STYLES, WIDTH, render_report
-from torchstone.reporting.html.ab_page import AbPage, AbRow, render_ab
+from torchstone.reporting.dialects.styles import COMPARISON_STYLES, HTML, WIDTH, render_report
+from torchstone.reporting.html.comparison_page import render_comparison
+from torchstone.reporting.views.comparison.comparison_view import ComparisonPage, make_comparison_page
 from torchstone.reporting.views.comparison_rows import CompareReport
 from torchstone.reporting.views.report_view import quarantine_reason
 from torchstone.reporting.views.result_table import ResultTable, show_most
 
-HTML = "html"
-AB_STYLES = (*STYLES, HTML)
+AB_STYLES = COMPARISON_STYLES
 NOTHING_MEASURED = 3
 ORDER = (*(Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.QUARANTINED, Verdict.SAME),)
 _CHANGES = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
 
 
+class BudgetUse(Struct, frozen=True):
+    """The time budget, in seconds: how long it was, how much of it preparation took, and how much more would decide the undecided cases.
+
+    ``missing`` is None if nothing is undecided, or if that cannot be estimated.
+    """
+
+    seconds: float = 0.0
+    preparation: float = 0.0
+    missing: float | None = None
+
+
 class CaseOfBoth(Struct, frozen=True):
-    """One case of both sides: its verdict and the effect of its pairs. ``costs`` are those of A and B; ``repro`` is the command that measures it again."""
+    """One case of both sides: its verdict and the effect of its pairs. ``costs`` are those of A and B; ``repro`` is the command that measures it again.
+
+    No verdict is possible before ``least_pairs``.
+    """
 
     name: str
     row: Row
@@ -42,6 +57,7 @@ class CaseOfBoth(Struct, frozen=True):
     costs: tuple[float | None, float | None]
     repro: str
     could_measure: bool
+    least_pairs: int = 0
 
     @property
     def verdict(self) -> Verdict:
@@ -54,10 +70,11 @@ class CaseOfBoth(Struct, frozen=True):
         return "; ".join(part for part in (self.row.detail, quarantine_reason(self.row)) if part)
 
 
-class AbResult(Struct, frozen=True):
+class AbResult(JudgedResult, frozen=True):
     """Whether B is slower than A. ``cases`` are those of both sides, regressions first; ``rows`` includes cases of one side.
 
-    ``sides`` describes A and B. ``losses`` lists run files that were lost while they were written. ``environment`` lists differences.
+    ``sides`` describes A and B. ``seconds`` is the time from the call to the result. ``losses`` lists run files that were lost while they
+    were written. ``environment`` lists differences. ``borrowed`` says which benchmark files are not a side's own.
     """
 
     report: CompareReport
@@ -67,31 +84,13 @@ class AbResult(Struct, frozen=True):
     seconds: float
     environment: tuple[str, ...] = ()
     losses: tuple[Loss, ...] = ()
-
-    @property
-    def judgement(self) -> Judgement:
-        """All verdicts, after policy and quarantine."""
-        return self.report.judgement
-
-    @property
-    def rows(self) -> list[Row]:
-        """A row for each case, worst first."""
-        return self.report.ordered
-
-    @property
-    def red(self) -> list[Row]:
-        """The rows that block."""
-        return self.report.red
+    budget: BudgetUse = BudgetUse()
+    borrowed: tuple[str, ...] = ()
 
     @property
     def paths(self) -> tuple[str, str]:
         """The run files of A and B."""
         return self.report.base[0], self.report.new[0]
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing blocks, and something was measured."""
-        return self.exit_code == 0
 
     @property
     def exit_code(self) -> int:
@@ -108,22 +107,27 @@ class AbResult(Struct, frozen=True):
         return headline_of(self.cases)
 
     @property
-    def cautions(self) -> tuple[Caution, ...]:
-        """Warnings about the measurement."""
-        return tuple(self.judgement.cautions)
+    def advice(self) -> str:
+        """What would decide the cases that the budget was too short for; empty if there are none."""
+        used, least = self.budget, self.settings.least_pairs
+        is_open = any(case.verdict is Verdict.INCONCLUSIVE and case.could_measure for case in self.cases)
+        if used.missing is not None:
+            option = budget_option(self.seconds + used.missing)
+            return f"about {duration_text(used.missing)} more would probably settle it: --budget {option}"
+        if is_open and not any(case.pairs for case in self.cases):
+            prepared = duration_text(used.preparation)
+            return f"--budget has to allow for the preparation ({prepared} here) and at least {least} pairs of each case"
+        return ""
 
     def render(self, style: str = "text", *, color: bool = False, width: int = WIDTH) -> str:
         """Render the report as text, Markdown, JUnit, JSON, GitHub annotations or an HTML page; color and width apply to text."""
         if style == HTML:
-            return render_ab(_make_page(self))
+            return render_comparison(_make_page(self))
         return render_report(self.report, style, color=color, width=width)
 
     def to_dicts(self) -> list[dict[str, object]]:
         """Return a dictionary for each row: case, metric, verdict, both values, the ratio B/A and its interval."""
         return [record_of(row) for row in self.rows]
-
-    def __str__(self) -> str:
-        return self.render().rstrip("\n")
 
     def _repr_html_(self) -> str:
         rows = [(each.verdict.value, each.name, *cells_of(each, self.settings)) for each in self.cases]
@@ -134,7 +138,8 @@ class AbResult(Struct, frozen=True):
 
 def cells_of(case: CaseOfBoth, settings: AbSettings) -> tuple[str, str, str, str]:
     """Format effect, number of pairs, and the costs of A and B for a table."""
-    return effect_text(case.effect), str(case.pairs or ""), *costs_text(case, settings)
+    effect = effect_text(case.effect, case.pairs, case.least_pairs)
+    return effect, str(case.pairs or ""), *costs_text(case, settings)
 
 
 def costs_text(case: CaseOfBoth, settings: AbSettings) -> tuple[str, str]:
@@ -143,13 +148,32 @@ def costs_text(case: CaseOfBoth, settings: AbSettings) -> tuple[str, str]:
     return format_value(case.costs[0], unit), format_value(case.costs[1], unit)
 
 
-def effect_text(effect: Effect | None) -> str:
-    """Format the ratio of B's cost to A's as a change: ``+5.1% [+3.2%, +7.4%]``; ``-`` before the first pair."""
+def effect_text(effect: Effect | None, pairs: int = 0, least: int = 0) -> str:
+    """Format the ratio of B's cost to A's as a change, with its interval; ``-`` before the first pair.
+
+    >>> effect_text(Effect(1.051, 1.032, 1.074)), effect_text(Effect(1.051, 0.0, math.inf), 7, 10)
+    ('+5.1% [+3.2%, +7.4%]', 'not yet known (7 of at least 10 pairs)')
+    """
     if effect is None:
         return "-"
-    low = format_change(effect.low, 1.0) if effect.low > 0 else "?"
-    high = format_change(effect.high, 1.0) if effect.high < math.inf else "?"
-    return f"{format_change(effect.ratio, 1.0)} [{low}, {high}]"
+    if not has_interval(effect):
+        return f"not yet known ({pairs_text(pairs, least)})"
+    has_low, has_high = effect.low > 0, effect.high < math.inf
+    low, high = format_change(effect.low, 1.0), format_change(effect.high, 1.0)
+    interval = (
+        f"[{low}, {high}]" if has_low and has_high else f"(above {low})" if has_low else f"(below {high})"
+    )
+    return f"{format_change(effect.ratio, 1.0)} {interval}"
+
+
+def has_interval(effect: Effect) -> bool:
+    """Return whether the pairs bound the effect, at least on one side."""
+    return effect.low > 0 or effect.high < math.inf
+
+
+def pairs_text(pairs: int, least: int) -> str:
+    """Format the number of pairs: ``7 of at least 10 pairs``, as long as there are too few for a verdict."""
+    return f"{pairs} of at least {count_of(least, 'pair')}" if pairs < least else count_of(pairs, "pair")
 
 
 class HasVerdict(Protocol):
@@ -170,24 +194,9 @@ def _count(number: int, verdict: Verdict) -> str:
     return count_of(number, verdict) if verdict in _CHANGES else f"{number:,} {verdict}"
 
 
-def _make_page(result: AbResult) -> AbPage:
+def _make_page(result: AbResult) -> ComparisonPage:
     settings = result.settings
     facts = [*zip("AB", result.sides, strict=True), ("metric", METRICS[settings.metric])]
-    facts += [("margin", format_share(settings.margin))]
-    facts += [("alpha", format_share(settings.alpha)), ("seed", str(settings.seed))]
-    rows = [
-        AbRow(
-            each.name,
-            each.verdict.value,
-            effect_text(each.effect),
-            costs_text(each, settings),
-            each.pairs,
-            each.effect.ratio if each.effect else None,
-            (each.effect.low, each.effect.high) if each.effect else None,
-            each.reason,
-            each.repro,
-        )
-        for each in result.cases
-    ]
-    notes = (*result.environment, *(f"caution: {caution}" for caution in result.cautions))
-    return AbPage(f"B against A: {result.headline}", tuple(facts), tuple(rows), settings.margin, notes)
+    facts += [("seed", str(settings.seed))]
+    notes = (*([result.advice] if result.advice else []), *result.borrowed, *result.environment)
+    return make_comparison_page(result.report, sides=("A", "B"), facts=facts, notes=notes)

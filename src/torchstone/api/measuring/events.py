@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from msgspec import Struct
 
+from torchstone.api.argument_types import describe_value
+from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Outcome, Run
-from torchstone.core.text.units import count_of
+from torchstone.core.text.units import count_of, duration_text
+from torchstone.measure.ab.budget import Budget
 from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.measure.ab.self_comparison import SelfComparison
 from torchstone.measure.supervisor import Watcher
@@ -31,6 +35,16 @@ class Preparing(Struct, frozen=True):
 
     def __str__(self) -> str:
         return self.what
+
+
+class Prepared(Struct, frozen=True):
+    """A slow preparation has ended, after this many seconds."""
+
+    what: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.what}: {duration_text(self.seconds)}"
 
 
 class Planned(Struct, frozen=True):
@@ -94,7 +108,17 @@ class SelfCompared(Struct, frozen=True):
         return str(self.comparison)
 
 
-Event = Notice | Preparing | Planned | CaseStarted | PhaseEntered | CaseMeasured | PairMeasured | SelfCompared
+Event = (
+    Notice
+    | Preparing
+    | Prepared
+    | Planned
+    | CaseStarted
+    | PhaseEntered
+    | CaseMeasured
+    | PairMeasured
+    | SelfCompared
+)
 OnEvent = Callable[[Event], None]
 
 
@@ -132,7 +156,9 @@ class AbWatcher(Watcher, Protocol):
     def busy(self, what: str) -> AbstractContextManager[None]:
         """Enclose a slow preparation."""
 
-    def comparing(self, contests: Sequence[Contest], settings: AbSettings) -> AbstractContextManager[None]:
+    def comparing(
+        self, contests: Sequence[Contest], settings: AbSettings, budget: Budget
+    ) -> AbstractContextManager[None]:
         """Enclose the measurement of pairs."""
 
     def measured(self, contest: Contest) -> None:
@@ -159,6 +185,8 @@ class EventWatcher:
     """Passes all progress to a callback, as events."""
 
     def __init__(self, on_event: OnEvent | None) -> None:
+        if on_event is not None and not callable(on_event):
+            raise UsageError(f"on_event={describe_value(on_event)}: expected a function")
         self._tell: OnEvent = on_event or _ignore
 
     def say(self, text: str) -> None:
@@ -168,8 +196,10 @@ class EventWatcher:
     @contextmanager
     def busy(self, what: str) -> Iterator[None]:
         """Enclose a slow preparation."""
+        began = time.monotonic()
         self._tell(Preparing(what))
         yield
+        self._tell(Prepared(what, time.monotonic() - began))
 
     @contextmanager
     def showing(self, run: Run) -> Iterator[None]:
@@ -189,7 +219,9 @@ class EventWatcher:
         """Ignore: passing time is not an event."""
 
     @contextmanager
-    def comparing(self, contests: Sequence[Contest], _settings: AbSettings) -> Iterator[None]:
+    def comparing(
+        self, contests: Sequence[Contest], _settings: AbSettings, _budget: Budget
+    ) -> Iterator[None]:
         """Enclose the measurement of pairs."""
         self._tell(Planned(Run("", tuple(contest.case for contest in contests), ())))
         yield

@@ -20,7 +20,7 @@ from torchstone.formats.table import defuse
 from torchstone.formats.torch import ddp
 from torchstone.formats.torch.ci_name import file_stem
 from torchstone.formats.torch.results_csv import write_exactly
-from torchstone.measure.journal import output_error
+from torchstone.measure.journal import is_replaceable, output_error
 
 
 def write_run_files(run: Run, request: RunRequest, say: Callable[[str], None]) -> None:
@@ -29,10 +29,12 @@ def write_run_files(run: Run, request: RunRequest, say: Callable[[str], None]) -
     write_ddp(run, request.ddp_json, say)
 
 
-def refuse_taken(output: str | None) -> None:
-    """Raise an error if the run file exists: results are never overwritten."""
+def refuse_taken(output: str | None, *, force: bool | None = None) -> None:
+    """Raise an error if the run file exists: results are overwritten only by ``force``, and only those of a run. None means that there is no such option."""
     if output and (os.path.exists(output) or output.endswith(os.sep)):
-        raise output_error(output)
+        if force and is_replaceable(output):
+            return
+        raise output_error(output, offers_force=force is not None)
 
 
 def write_outputs(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection
 from typing import Any
 
 from msgspec import structs
@@ -16,16 +17,20 @@ from torchstone.core.errors import UsageError
 from torchstone.core.records import Case
 from torchstone.core.run_settings import Settings, fault_of_record
 from torchstone.core.text.redaction import redact
+from torchstone.measure.deciding import LOOKS
 from torchstone.measure.plan import Axes, Selection, check_patterns, durations_of
 from torchstone.measure.runner import PlanRequest
 from torchstone.measure.targets import resolve_targets
 
 
-def prepare_request(request: RunRequest) -> PlanRequest:
-    """Return the request in the form that measuring needs. Raise an error for an invalid value, before anything is started."""
+def prepare_request(request: RunRequest, elsewhere: Collection[str] = ()) -> PlanRequest:
+    """Return the request in the form that measuring needs. Raise an error for an invalid value, before anything is started.
+
+    ``elsewhere`` are targets that need not exist here.
+    """
     check_patterns("-k", request.filters)
     check_patterns("--exclude", request.exclusions)
-    resolved = resolve_targets(request.targets)
+    resolved = resolve_targets(request.targets, elsewhere)
     check_request(request)
     settings = _settings(request, resolved.sources)
     field, problem = fault_of_record(settings)
@@ -74,6 +79,7 @@ def _settings(request: RunRequest, sources: dict[str, BenchmarkSource]) -> Setti
         | limits_of(request)
         | {
             "sources": sources,
+            "looks": LOOKS if request.decide else None,
             "folder": os.getcwd() if is_local else "",
             "options": _compile_options(request),
             "save_outputs": _absolute(request.save_outputs),

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from torchstone.api.judging.check import CheckResult
+from torchstone.api.judging.decide import Judging, decide_run, judge_run, plan_judging, refuse_unmatched
 from torchstone.api.measuring.consent import Ask, refuse, trust_artifacts, trust_run
 from torchstone.api.measuring.events import EventWatcher, OnEvent, RunWatcher
 from torchstone.api.measuring.exports import refuse_taken, write_run_files
 from torchstone.api.measuring.preparation import prepare_request, with_limits
 from torchstone.api.measuring.run_request import RunOptions, RunRequest
-from torchstone.api.measuring.run_rules import refuse_changes_of_resumed, refuse_unused
+from torchstone.api.measuring.run_rules import check_deciding, refuse_changes_of_resumed, refuse_unused
 from torchstone.api.requests import Texts, make_request
 from torchstone.api.results import RunResult
 from torchstone.core.errors import UsageError
@@ -23,6 +26,7 @@ from torchstone.core.vocabulary import NOT_AVAILABLE, PASSED, SKIPPED
 from torchstone.measure.hosts.host_job import MultiHostJob
 from torchstone.measure.journal import Journal, create_journal, reopen_journal
 from torchstone.measure.measuring import check_artifacts, settings_of_run
+from torchstone.measure.previous_file import set_aside
 from torchstone.measure.rescue import Loss
 from torchstone.measure.runner import (
     PlanRequest,
@@ -48,11 +52,12 @@ CheckPlan = Callable[[Run], None]
 class MeasuredRun(RunResult, frozen=True):
     """A run that was measured here. If its run file was lost meanwhile, ``loss`` describes that, and ``path`` is the replacement.
 
-    ``broken`` lists files that could not be imported, with the reason.
+    ``broken`` lists files that could not be imported, with the reason. ``check`` has the verdicts if the run has a baseline.
     """
 
     loss: Loss | None = None
     broken: tuple[str, ...] = ()
+    check: CheckResult | None = None
 
     @property
     def passed(self) -> bool:
@@ -61,8 +66,17 @@ class MeasuredRun(RunResult, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the command: 0 if every case passed, 1 if a case did not or a file is broken, 3 if the run file was lost."""
-        return FILE_LOST if self.loss else exit_code_of(self.outcomes, self.broken)
+        """The exit code of the command: 0 if every case passed, 1 if a case did not or a file is broken, 3 if the run file was lost.
+
+        With a baseline, the verdicts decide instead of the statuses.
+        """
+        if self.loss:
+            return FILE_LOST
+        return (
+            self.check.exit_code or int(bool(self.broken))
+            if self.check
+            else exit_code_of(self.outcomes, self.broken)
+        )
 
 
 def exit_code_of(outcomes: Sequence[Outcome], broken: Sequence[str] = ()) -> int:
@@ -79,9 +93,16 @@ class Execution:
     """
 
     def __init__(
-        self, run: Run, settings: Settings, journal: Journal, session: Session | None, watcher: RunWatcher
+        self,
+        run: Run,
+        settings: Settings,
+        journal: Journal,
+        session: Session | None,
+        watcher: RunWatcher,
+        judging: Judging | None = None,
     ) -> None:
         self.run = run
+        self._judging = judging
         self.journal = journal
         self.outcomes = list(run.outcomes)
         self._settings = settings
@@ -96,6 +117,7 @@ class Execution:
     def __iter__(self) -> Generator[Outcome, None, None]:
         if self._session is None:
             return
+        started = time.monotonic()
         with (
             closing(self.journal),
             self._watcher.showing(self.run),
@@ -107,6 +129,19 @@ class Execution:
                 self.outcomes.append(outcome)
                 self._watcher.finished(outcome)
                 yield outcome
+            if self._settings.looks:
+                self._decide(self._session, started)
+
+    def _decide(self, session: Session, started: float) -> None:
+        """Measure undecided cases again, if the run is to decide, and end the run file."""
+        judging = self._judging
+        if judging is not None and judging.within is not None:
+            measured = structs.replace(self.run, outcomes=tuple(self.outcomes))
+            deadline = started + judging.within
+            self.outcomes = list(
+                decide_run(judging, measured, self._settings, self.journal, session, self._watcher, deadline)
+            )
+        self.journal.finish()
 
     def measure_all(self) -> MeasuredRun:
         """Measure all remaining cases, and return the whole run."""
@@ -119,7 +154,8 @@ class Execution:
         """Return the whole run, once everything is measured."""
         done = structs.replace(self.run, outcomes=tuple(self.outcomes), finished=True)
         reading = Reading(self.journal.path, "run", done, range(2, 2 + len(done.outcomes)))
-        return MeasuredRun(reading, self.journal.loss, self._settings.broken)
+        check = judge_run(self._judging, self.journal.path, done, done.outcomes) if self._judging else None
+        return MeasuredRun(reading, self.journal.loss, self._settings.broken, check)
 
 
 def run(
@@ -186,11 +222,12 @@ def plan_run(request: RunRequest, watcher: RunWatcher, job: MultiHostJob | None 
     require_targets(request)
     if request.resume:
         raise UsageError("--dry-run cannot be used with --resume")
-    refuse_taken(request.output)
+    refuse_taken(request.output, force=request.force)
     prepared = prepare_request(request)
     with Session("spawn", prepared.settings.cache, watcher.say) as session:
         planned = _survey(request, prepared, session, watcher, job)
         check_artifacts(settings_of_run(planned, ""), planned.plan)
+        _say_cautions(session, watcher)
         return planned
 
 
@@ -218,19 +255,35 @@ def open_run(
 def _begin(
     request: RunRequest, watcher: RunWatcher, ask: Ask, check_plan: CheckPlan, job: MultiHostJob | None
 ) -> Iterator[Execution]:
-    refuse_taken(request.output)
+    refuse_taken(request.output, force=request.force)
     prepared = prepare_request(request)
+    judging = plan_judging(request)
     with Session(prepared.settings.start, prepared.settings.cache, watcher.say) as session:
         planned = _survey(request, prepared, session, watcher, job)
         settings = settings_of_run(planned, "")
         check_artifacts(settings, planned.plan)
         check_plan(planned)
+        if judging:
+            refuse_unmatched(judging, planned)
         session.trusts_artifacts = trust_artifacts(
             settings, planned.plan, trust=request.trust, ask=ask, say=watcher.say
         )
         _say_cautions(session, watcher)
+        journal = _create_file(request, planned, watcher)
+        yield Execution(planned, settings, journal, session, watcher, judging)
+
+
+def _create_file(request: RunRequest, planned: Run, watcher: RunWatcher) -> Journal:
+    """Create the run file. With ``force``, the file that is there is set aside until the new one is complete."""
+    previous = set_aside(request.output) if request.force else None
+    try:
         journal = create_journal(request.output or default_output(planned), planned, "", watcher.say)
-        yield Execution(planned, settings, journal, session, watcher)
+    except BaseException:
+        if previous:
+            previous.put_back()
+        raise
+    journal.previous = previous
+    return journal
 
 
 def _survey(
@@ -256,13 +309,19 @@ def _resume(
 ) -> Iterator[Execution]:
     """Finish a run with its own settings, on the same machine and code. Only the limits may be changed."""
     refuse_changes_of_resumed(request)
+    check_deciding(request)
+    judging = plan_judging(request)
     journal, reading = reopen_journal(request.resume, watcher.say)
     begun = reading.run
     with closing(journal):
         settings = with_limits(settings_of_run(begun, reading.path), request)
+        if request.decide and not settings.looks:
+            raise UsageError(
+                f"{reading.path} was not begun with --decide", advice="leave it out, or begin a new run"
+            )
         if begun.finished:
             watcher.say(f"{reading.path}: nothing is left to measure")
-            yield Execution(begun, settings, journal, None, watcher)
+            yield Execution(begun, settings, journal, None, watcher, judging)
             return
         done = {outcome.case for outcome in begun.outcomes}
         left = [case for case in begun.plan if case not in done]
@@ -277,7 +336,7 @@ def _resume(
                 session.start_workers(list(settings.sources.values()), devices)
                 check_same_environment(begun, session, journal.path)
             _say_cautions(session, watcher)
-            yield Execution(begun, settings, journal, session, watcher)
+            yield Execution(begun, settings, journal, session, watcher, judging)
 
 
 def _use_hosts(session: Session, job: MultiHostJob | None) -> None:

@@ -1,4 +1,4 @@
-"""The request of ``run``."""
+"""The request of ``run``, and the part of it that ``ab`` and ``selftest`` share."""
 
 from __future__ import annotations
 
@@ -11,14 +11,10 @@ from torchstone.api.requests import Path, Sources, Texts
 from torchstone.api.sources import Input
 
 
-class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Targets and settings of a run. Times are in seconds, sizes in bytes, shares between 0 and 1; None means the default.
-
-    ``csv``, ``v3`` and ``ddp_json`` name further files to write; ``resume`` is a run file to finish, with its own settings.
-    """
+class CaseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Cases to measure, and settings of their workers. Times are in seconds, sizes in bytes; None means the default."""
 
     targets: tuple[str, ...] = ()
-    probes: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
     modes: tuple[str, ...] = ()
@@ -32,20 +28,54 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     filters: tuple[str, ...] = ()
     exclusions: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
+    threads: int | None = None
+    compile_threads: int | None = None
+    timeout: float | None = None
+    memory_limit: int | None = None
+    start: str = "auto"
+    imports: tuple[str, ...] = ()
+
+
+class CaseOptions(TypedDict, total=False):
+    """Options that ``run``, ``ab`` and ``selftest`` share, explained in docs/run.md."""
+
+    devices: Texts
+    backends: Texts
+    modes: Texts
+    dtypes: Texts
+    dynamics: bool | Collection[bool | None]
+    batch_sizes: int | Collection[int]
+    size: str
+    compile_mode: str
+    compile_options: Mapping[str, object]
+    fullgraph: bool
+    filters: Texts
+    exclusions: Texts
+    only: Texts
+    threads: int
+    compile_threads: int
+    timeout: float
+    memory_limit: int
+    start: str
+    imports: Texts
+
+
+class RunRequest(CaseRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Targets and settings of a run. Times are in seconds, sizes in bytes, shares between 0 and 1; None means the default.
+
+    ``csv``, ``v3`` and ``ddp_json`` name further files to write; ``resume`` is a run file to finish, with its own settings.
+    With ``baselines``, the results are judged by a ``policy``; with ``decide``, what is red or undecided is measured again for up to ``decide_within`` seconds.
+    """
+
+    probes: tuple[str, ...] = ()
     shard: tuple[int, int] | None = None
     durations: tuple[Input, ...] = ()
     repeat: int | None = None
     trials: int | None = None
     precision: float | None = None
     budget: float | None = None
-    threads: int | None = None
-    compile_threads: int | None = None
     jobs: int | None = None
-    timeout: float | None = None
-    memory_limit: int | None = None
-    start: str = "auto"
     cache: str = "cold"
-    imports: tuple[str, ...] = ()
     save_outputs: str = ""
     compare_outputs: str = ""
     batch_invariant: bool = False
@@ -61,6 +91,7 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     collective_timeout: float | None = None
     warm_up: int | None = None
     output: str = ""
+    force: bool = False
     csv: str = ""
     raw_cells: bool = False
     ddp_json: str = ""
@@ -68,39 +99,24 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     label: str = ""
     resume: str = ""
     trust: bool = False
+    baselines: tuple[Input, ...] = ()
+    policy: str = ""
+    decide: bool = False
+    decide_within: float | None = None
 
 
-class RunOptions(TypedDict, total=False):
+class RunOptions(CaseOptions, total=False):
     """Options of ``run``, ``stream`` and ``plan``, explained in docs/run.md."""
 
     probes: Texts
-    devices: Texts
-    backends: Texts
-    modes: Texts
-    dtypes: Texts
-    dynamics: bool | Collection[bool | None]
-    batch_sizes: int | Collection[int]
-    size: str
-    compile_mode: str
-    compile_options: Mapping[str, object]
-    fullgraph: bool
-    filters: Texts
-    exclusions: Texts
-    only: Texts
     shard: tuple[int, int]
     durations: Sources
     repeat: int
     trials: int
     precision: float
     budget: float
-    threads: int
-    compile_threads: int
     jobs: int
-    timeout: float
-    memory_limit: int
-    start: str
     cache: str
-    imports: Texts
     save_outputs: Path
     compare_outputs: Path
     batch_invariant: bool
@@ -116,6 +132,7 @@ class RunOptions(TypedDict, total=False):
     collective_timeout: float
     warm_up: int
     output: Path
+    force: bool
     csv: Path
     raw_cells: bool
     ddp_json: Path
@@ -123,9 +140,14 @@ class RunOptions(TypedDict, total=False):
     label: str
     resume: Path
     trust: bool
+    baselines: Sources
+    policy: str
+    decide: bool
+    decide_within: float
 
 
 RESUMABLE = frozenset(
     {"resume", "trust", "csv", "raw_cells", "v3", "ddp_json", "jobs", "timeout", "memory_limit"}
+    | {"baselines", "policy", "decide", "decide_within"}
 )
 """Fields that may be set when a run is resumed; all others are in its file."""

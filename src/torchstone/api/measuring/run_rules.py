@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from torchstone.api.measuring.run_request import RESUMABLE, RunRequest
+from torchstone.core.config import POLICIES
 from torchstone.core.errors import UsageError
 from torchstone.core.run_settings import STRATEGIES
 from torchstone.core.text.suggestions import did_you_mean
@@ -49,8 +50,28 @@ def check_request(request: RunRequest) -> None:
     _check_loading(request)
     if request.durations and not request.shard:
         raise UsageError("--durations requires --shard", advice="add --shard I/N, or leave it out")
+    if request.force and not request.output:
+        raise UsageError("--force requires --output", advice="name the run file to replace, or leave it out")
+    check_deciding(request)
     if request.raw_cells and not request.csv:
         raise UsageError("--raw-cells requires --csv", advice="add --csv DIR, or leave it out")
+
+
+def check_deciding(request: RunRequest) -> None:
+    """Raise an error for options of deciding that lack what they need."""
+    if request.decide_within is not None and not request.decide:
+        raise UsageError("--decide-within requires --decide", advice="add --decide, or leave it out")
+    if request.policy and request.policy not in POLICIES:
+        raise UsageError(f"--policy {request.policy}: expected {', '.join(POLICIES)}")
+    if request.policy == "upstream" and request.decide:
+        raise UsageError(
+            "--policy upstream cannot be used with --decide: the original scripts judge single numbers",
+            advice="leave out one of them",
+        )
+    if request.decide_within is not None and not request.decide_within > 0:
+        raise UsageError(f"--decide-within {request.decide_within:g}: expected a time such as 10m")
+    if request.policy and not (request.baselines or request.decide):
+        raise UsageError("--policy requires --baseline", advice="add --baseline FILE, or leave it out")
 
 
 def _check_loading(request: RunRequest) -> None:

@@ -13,6 +13,7 @@ from torchstone.cli.options.run_options import OPTIONS as RUN_OPTIONS
 from torchstone.cli.options.shared import CONFIG
 from torchstone.core.config import POLICIES
 from torchstone.core.errors import UsageError
+from torchstone.measure.ab.benchmark_files import PLACES
 from torchstone.measure.ab.contest import METRICS
 from torchstone.measure.ab.side_spec import KEYS
 
@@ -36,6 +37,7 @@ OPTIONS = (
         "What to compare",
         Option("--a", "a", "KEY=VALUE", f"Settings of side A: {KEYS}. Repeatable. An unspecified side uses your working tree.", multiple=True),
         Option("--b", "b", "KEY=VALUE", "Settings of side B, with the same keys.", multiple=True),
+        Option("--bench-from", "bench_from", "PLACE", "a, b or worktree: where both sides take the benchmark files from. By default each side has its own, and one that lacks a file takes it from the other, or from the working tree.", choices=PLACES),
         Option("--metric", "metric", "METRIC", "latency (default): time of a compiled call. compile: time of a cold compile.", choices=tuple(METRICS)),
         Option("--recompile", "recompile", "", "Compile from scratch in every trial. By default, all trials of a side share a compile cache."),
     ),
@@ -43,14 +45,13 @@ OPTIONS = (
         "When a case is decided",
         Option("--margin", "margin", "SHARE", "Relative change to tolerate (default: 2%).", parse=parse_share),
         Option("--alpha", "alpha", "SHARE", "Accepted rate of wrong verdicts (default: 0.25%).", parse=parse_share),
-        Option("--budget", "budget", "TIME", "Stop measuring after this time, even if cases are undecided (default: 60s per case).", parse=parse_seconds),
+        Option("--budget", "budget", "TIME", "Answer within this time, preparation included, even if cases are undecided; all cases share it (default: 60s per case, after preparation).", parse=parse_seconds),
         Option("--min-trials", "min_trials", "N", "Minimum number of pairs before a verdict (default: as few as can decide, which is 10 at the default alpha).", parse=parse_count),
         Option("--seed", "seed", "N", "Seed for the random order of the sides (default: a new one every time).", parse=_parse_seed),
     ),
     *in_section(
         "What blocks",
-        Option("--strict", "strict", "", "Exit with 1 if a case is inconclusive, or if only A has it."),
-        Option("--policy", "policy", "NAME", "strict (default), or upstream: only verdicts named by --block block, because the original scripts do not judge pairs.", choices=POLICIES),
+        Option("--policy", "policy", "NAME", "strict (default); lenient: undecided and new cases do not block; or upstream: only verdicts named by --block block, because the original scripts do not judge pairs.", choices=POLICIES),
         Option("--block", "block", "VERDICT", "Make this verdict block, too, such as inconclusive. Repeatable.", True, VERDICTS),
         Option("--allow", "allow", "VERDICT", "Let this verdict pass, such as regression. Repeatable.", True, VERDICTS),
         QUARANTINE,

@@ -7,6 +7,14 @@ from typing import Any
 
 import click
 
+from torchstone.cli.options.completion import (
+    ARGUMENTS,
+    VALUES,
+    Complete,
+    complete_case,
+    complete_file,
+    complete_words,
+)
 from torchstone.cli.options.output_checks import check_outputs
 from torchstone.cli.options.plain import GENERAL, Option
 from torchstone.cli.options.quantities import unknown_word
@@ -34,7 +42,12 @@ def make_command(
 
     parameters: list[click.Parameter] = []
     if arguments or not bare:
-        parameters.append(click.Argument(["arguments"], nargs=-1, metavar=arguments, required=required))
+        complete = ARGUMENTS.get(arguments, complete_file)
+        parameters.append(
+            click.Argument(
+                ["arguments"], nargs=-1, metavar=arguments, required=required, shell_complete=complete
+            )
+        )
     parameters += [_parameter(option) for option in options]
     return _SectionedCommand(
         name,
@@ -86,5 +99,18 @@ def _parameter(option: Option) -> click.Option:
     names = [*option.flags, option.name]
     if not option.metavar:
         return click.Option(names, is_flag=True, help=option.help)
-    kind = _Choice(option) if option.choices else None
-    return click.Option(names, multiple=option.multiple, metavar=option.metavar, help=option.help, type=kind)
+    return click.Option(
+        names,
+        multiple=option.multiple,
+        metavar=option.metavar,
+        help=option.help,
+        type=_Choice(option) if option.choices else None,
+        shell_complete=_completion(option),
+    )
+
+
+def _completion(option: Option) -> Complete | None:
+    """Return how the value of an option is completed; None if click knows the choices, or nothing is known."""
+    if option.name == "only":
+        return complete_case
+    return complete_words(option.words) if option.words else VALUES.get(option.metavar)

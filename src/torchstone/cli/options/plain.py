@@ -20,7 +20,7 @@ class Option(Struct, frozen=True):
 
     ``writes`` marks an option that names an output: ``FILE``, ``FILE_OR_STDOUT`` (``-`` is standard output), ``FOLDER``, or ``RUN_FILE``, whose folder is created.
     Outputs are tested before the command starts (``cli/options/output_checks.py``). ``parse`` converts the text, or texts, to the value of the request's field.
-    ``section`` is the heading in the help text.
+    ``section`` is the heading in the help text. ``words`` are values that a shell completes; others are allowed, too.
     """
 
     flag: str
@@ -33,6 +33,7 @@ class Option(Struct, frozen=True):
     writes: str = ""
     parse: Callable[[str, Any], Any] | None = None
     section: str = GENERAL
+    words: tuple[str, ...] = ()
 
     @property
     def flags(self) -> list[str]:

@@ -17,11 +17,16 @@ from torchstone.cli.options.quantities import (
     split_list,
 )
 from torchstone.cli.options.requests import make_request
+from torchstone.core.config import POLICIES
 from torchstone.core.errors import UsageError
 from torchstone.core.run_settings import CACHES, STARTS, STRATEGIES
-from torchstone.core.vocabulary import COUNTERS, DEFAULT_SCENARIOS, SCENARIOS
-from torchstone.define.benchmarks import DTYPES, SIZES
+from torchstone.core.vocabulary import COUNTERS, DEFAULT_SCENARIOS, PROBES, SCENARIOS
+from torchstone.define.benchmarks import DTYPES, MODES, SIZES
 from torchstone.measure.procedures.rounds import DEFAULT_STRATEGIES
+
+DEVICES = ("cpu", "cuda", "xpu", "mps")
+BACKENDS = ("inductor", "eager", "aot_eager", "aot_eager_decomp_partition", "cudagraphs", "none")
+"""What a shell completes; which devices and backends there are, only torch knows."""
 
 _DYNAMIC = {"auto": None, "true": True, "false": False}
 
@@ -67,13 +72,13 @@ def _parse_pairs(option: str, texts: tuple[str, ...]) -> tuple[tuple[str, str], 
 OPTIONS = (
     *in_section(
         "What to measure",
-        Option("--probe", "probes", "PROBE", "performance, accuracy, compile_cache, instructions or scaling (default: performance and accuracy, or the probe a benchmark is made for).", multiple=True, parse=split_list),
-        Option("--device", "devices", "DEVICE", "cpu, cuda, xpu, mps or another device (default: the accelerator of this machine, else cpu).", multiple=True, parse=split_list),
-        Option("--backend", "backends", "NAME", "Backend of torch.compile (default: inductor). With 'none' nothing is compiled: both sides are eager.", multiple=True, parse=split_list),
-        Option("--mode", "modes", "MODE", "inference or training (default: inference).", multiple=True, parse=split_list),
-        Option("--dtype", "dtypes", "DTYPE", f"{_alternatives(DTYPES)} (default: float32).", multiple=True, parse=split_list),
-        Option("--dynamic", "dynamics", "true|false|auto", "The 'dynamic' argument of torch.compile (default: auto).", multiple=True, parse=_parse_dynamics),
-        Option("--batch-size", "batch_sizes", "N", "Batch size (default: that of each benchmark).", multiple=True, parse=parse_counts),
+        Option("--probe", "probes", "PROBE", "performance, accuracy, compile_cache, instructions or scaling (default: performance and accuracy, or the probe a benchmark is made for).", multiple=True, parse=split_list, words=tuple(PROBES)),
+        Option("--device", "devices", "DEVICE", "cpu, cuda, xpu, mps or another device (default: the accelerator of this machine, else cpu).", multiple=True, parse=split_list, words=DEVICES),
+        Option("--backend", "backends", "NAME", "Backend of torch.compile (default: inductor). With 'none' nothing is compiled: both sides are eager.", multiple=True, parse=split_list, words=BACKENDS),
+        Option("--mode", "modes", "MODE", "inference or training (default: inference).", multiple=True, parse=split_list, words=MODES),
+        Option("--dtype", "dtypes", "DTYPE", f"{_alternatives(DTYPES)} (default: float32).", multiple=True, parse=split_list, words=DTYPES),
+        Option("--dynamic", "dynamics", "true|false|auto", "The 'dynamic' argument of torch.compile (default: auto).", multiple=True, parse=_parse_dynamics, words=tuple(_DYNAMIC)),
+        Option("--batch-size", "batch_sizes", "N", "Batch size (default: that of each benchmark). Benchmarks without a batch_size parameter are skipped.", multiple=True, parse=parse_counts),
         Option("--size", "size", "SIZE", "full (default), or small: models shrunk to run in seconds on a CPU.", choices=SIZES),
         Option("--compile-mode", "compile_mode", "MODE", "The 'mode' argument of torch.compile, such as max-autotune or reduce-overhead."),
         Option("--option", "compile_options", "KEY=VALUE", "One of the 'options' of torch.compile. Repeatable.", multiple=True, parse=_parse_pairs),
@@ -89,18 +94,38 @@ OPTIONS = (
         Option("--durations", "durations", "FILE", "Earlier run file, used to make shards take equally long. Use the same for all shards. Repeatable.", multiple=True),
     ),
     *in_section(
-        "How to measure",
+        "How long",
         Option("--repeat", "repeat", "N", "Time N pairs of calls (default: as many as --precision needs). compile_cache: measure all scenarios N times (default: 1). instructions: count N iterations. scaling: time N iterations (default: 20 to 500, for about 3 s).", parse=parse_count),
         Option("--trials", "trials", "N", "Measure every case in N processes, one after another, for 'torchstone compare' (default: 1).", parse=parse_count),
         Option("--precision", "precision", "SHARE", "Stop timing once the speedup is known this precisely (default: 1%).", parse=parse_share),
         Option("--budget", "budget", "TIME", "Stop timing a case after this time (default: 5s).", parse=parse_seconds),
+        Option("--timeout", "timeout", "TIME", "End a case that takes longer (default: 30m).", parse=parse_seconds),
+    ),
+    *in_section(
+        "Workers",
         Option("--threads", "threads", "N", "Threads of torch (default: torch's own choice; 1 for the instructions probe).", parse=parse_count),
         Option("--compile-threads", "compile_threads", "N", "Compiler processes of each worker (default: 1).", parse=parse_count),
         Option("--jobs", "jobs", "N", "Cases to run at once; only one is timed at a time (default: as many as the cores allow with --threads each; 1 on an accelerator). Scaling rounds never run at once.", short="-j", parse=parse_count),
-        Option("--timeout", "timeout", "TIME", "End a case that takes longer (default: 30m).", parse=parse_seconds),
         Option("--memory-limit", "memory_limit", "SIZE", "End a case that uses more memory, such as 8GB.", parse=parse_bytes),
         Option("--start", "start", "HOW", "How to start workers: auto (default), fork or spawn. Compile times differ between fork and spawn.", choices=STARTS),
         Option("--cache", "cache", "KIND", "cold (default): every case compiles from scratch. warm: keep compiled code between runs.", choices=CACHES),
+    ),
+    *in_section(
+        "Judging",
+        Option("--baseline", "baselines", "FILE", "Judge the results against this baseline, as 'torchstone check' does. Repeatable.", multiple=True),
+        Option("--decide", "decide", "", "Measure what is red or undecided again, in new processes, until it is decided."),
+        Option("--decide-within", "decide_within", "TIME", "With --decide: time for the whole run (default: 10m).", parse=parse_seconds),
+        Option("--policy", "policy", "NAME", "With --baseline: strict (default), lenient or upstream.", choices=POLICIES),
+    ),
+    *in_section(
+        "Output",
+        Option("--output", "output", "FILE", "Run file to write (default: a dated name in .torchstone/runs).", short="-o", writes=RUN_FILE),
+        Option("--force", "force", "", "Replace the run file that --output names. It is kept until the new run is complete."),
+        Option("--csv", "csv", "DIR", "Also write CSV files as PyTorch's benchmark runner does.", writes=FOLDER),
+        Option("--raw-cells", "raw_cells", "", "With --csv: write cells unchanged. By default, a cell that a spreadsheet would run as a formula, such as =1+1, gets a leading apostrophe."),
+        Option("--ddp-json", "ddp_json", "FILE", "Also write the report of PyTorch's DDP benchmark (scaling probe).", writes=FILE),
+        Option("--v3", "v3", "DIR", "Also write records for PyTorch's benchmark database.", writes=FOLDER),
+        Option("--label", "label", "TEXT", "Name of the code under test, recorded in the run file."),
     ),
     *in_section(
         "Probe accuracy",
@@ -110,7 +135,7 @@ OPTIONS = (
     ),
     *in_section(
         "Probe compile_cache",
-        Option("--scenario", "scenarios", "NAME", f"{_alternatives(SCENARIOS)} (default: {', '.join(DEFAULT_SCENARIOS)}). cold is always measured.", multiple=True, parse=split_list),
+        Option("--scenario", "scenarios", "NAME", f"{_alternatives(SCENARIOS)} (default: {', '.join(DEFAULT_SCENARIOS)}). cold is always measured.", multiple=True, parse=split_list, words=tuple(SCENARIOS)),
         Option("--save-artifacts", "save_artifacts", "DIR", "Save torch's portable cache artifacts.", writes=FOLDER),
         Option("--load-artifacts", "load_artifacts", "DIR", "Load artifacts saved earlier in the portable scenario."),
         Option("--explain", "explain", "", "Print why graphs were not served from a cache."),
@@ -123,20 +148,11 @@ OPTIONS = (
     *in_section(
         "Probe scaling",
         Option("--ranks", "ranks", "N", "Number of training processes (default: 1, 2, 4, ..., the number of devices, then whole hosts).", multiple=True, parse=parse_counts),
-        Option("--strategy", "strategies", "NAME", f"{_alternatives(STRATEGIES)} (default: {' and '.join(DEFAULT_STRATEGIES)}).", multiple=True, parse=split_list),
+        Option("--strategy", "strategies", "NAME", f"{_alternatives(STRATEGIES)} (default: {' and '.join(DEFAULT_STRATEGIES)}).", multiple=True, parse=split_list, words=STRATEGIES),
         Option("--bucket-mb", "buckets", "MB", "Bucket size of DDP (default: 25). Give several to compare them.", multiple=True, parse=_parse_buckets),
         Option("--collective-backend", "collective", "NAME", "gloo, nccl or another backend of torch.distributed (default: that of the device)."),
         Option("--collective-timeout", "collective_timeout", "TIME", "Give up on a rank after waiting this long (default: 2m).", parse=parse_seconds),
         Option("--warm-up", "warm_up", "N", "Iterations before the first timed one (default: 5).", parse=parse_count),
-    ),
-    *in_section(
-        "Output",
-        Option("--output", "output", "FILE", "Run file to write (default: a dated name in .torchstone/runs).", short="-o", writes=RUN_FILE),
-        Option("--csv", "csv", "DIR", "Also write CSV files as PyTorch's benchmark runner does.", writes=FOLDER),
-        Option("--raw-cells", "raw_cells", "", "With --csv: write cells unchanged. By default, a cell that a spreadsheet would run as a formula, such as =1+1, gets a leading apostrophe."),
-        Option("--ddp-json", "ddp_json", "FILE", "Also write the report of PyTorch's DDP benchmark (scaling probe).", writes=FILE),
-        Option("--v3", "v3", "DIR", "Also write records for PyTorch's benchmark database.", writes=FOLDER),
-        Option("--label", "label", "TEXT", "Name of the code under test, recorded in the run file."),
     ),
     Option("--resume", "resume", "RUNFILE", "Finish an interrupted run. --jobs, --timeout and --memory-limit may be changed."),
     TRUST,

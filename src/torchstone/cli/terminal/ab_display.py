@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from torchstone.api.measuring.ab_result import AbResult, CaseOfBoth, cells_of, effect_text
+from torchstone.api.measuring.ab_result import (
+    AbResult,
+    CaseOfBoth,
+    cells_of,
+    effect_text,
+    has_interval,
+    pairs_text,
+)
 from torchstone.cli.terminal.ab_interval import draw_interval
 from torchstone.cli.terminal.output import make_console
 from torchstone.cli.terminal.run_display import Display
@@ -16,8 +25,9 @@ from torchstone.cli.terminal.tables import print_table
 from torchstone.core.errors import printable
 from torchstone.core.records import Case
 from torchstone.core.text.safe_text import escape_line
-from torchstone.core.text.units import clock_text, count_of, format_share
+from torchstone.core.text.units import clock_text, count_of, duration_text, format_share
 from torchstone.core.vocabulary import Verdict
+from torchstone.measure.ab.budget import Budget
 from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.reporting.dialects.case_label import Labels
 
@@ -26,12 +36,39 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 _NOTICED = 0.01
+_NOTICED_STEP = 2.0  # seconds after which the duration of a step is printed
+_QUIET = 30.0  # seconds without a line, after which the state of a case is printed
+_REPEATS = (10.0, 30.0, 60.0)  # seconds after which a step that goes on is printed again, without a terminal
 _STYLES = {
     Verdict.REGRESSION: "bold red",
     Verdict.IMPROVEMENT: "green",
     Verdict.SAME: "green",
     Verdict.INCONCLUSIVE: "yellow",
 }
+
+
+@contextmanager
+def _repeating(what: str) -> Iterator[None]:
+    """Without a terminal, print now and then that a step goes on; a terminal has a counter."""
+    if sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+
+    def run() -> None:
+        began, later = time.monotonic(), itertools.count(2 * _REPEATS[-1], _REPEATS[-1])
+        for after in itertools.chain(_REPEATS, later):
+            if done.wait(began + after - time.monotonic()):
+                return
+            sys.stderr.write(f"{printable(what)} ... {after:.0f} s\n")
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 class AbDisplay(Display):
@@ -43,12 +80,23 @@ class AbDisplay(Display):
         self.stream = sys.stdout if is_result_printed else sys.stderr
         self._contests: Sequence[Contest] = ()
         self._settings = AbSettings()
+        self._budget = Budget()
+        self._told_at = time.monotonic()
 
     @contextmanager
-    def comparing(self, contests: Sequence[Contest], settings: AbSettings) -> Iterator[None]:
+    def busy(self, what: str) -> Iterator[None]:
+        """Show a step of the preparation, and how long it took if that was noticeable."""
+        began = time.monotonic()
+        with super().busy(what), _repeating(what):
+            yield
+        if (seconds := time.monotonic() - began) >= _NOTICED_STEP:
+            self.say(f"{what}: {duration_text(seconds)}")
+
+    @contextmanager
+    def comparing(self, contests: Sequence[Contest], settings: AbSettings, budget: Budget) -> Iterator[None]:
         """Show progress while pairs are measured."""
         self._contests, self._settings, self._total = contests, settings, len(contests)
-        self._started = time.monotonic()
+        self._budget, self._told_at = budget, time.monotonic()
         self._labels = Labels([contest.case for contest in contests])
         self._width = max(len(self.name(contest.case)) for contest in contests)
         yield
@@ -62,15 +110,30 @@ class AbDisplay(Display):
         if contest.verdict:
             self._done += 1
             self._say_verdict(contest)
+        elif time.monotonic() - self._told_at >= _QUIET:
+            self._say_progress(contest)
+
+    def _say_progress(self, contest: Contest) -> None:
+        """Say where an undecided case stands: without a terminal, nothing else shows that."""
+        self._told_at = time.monotonic()
+        done = pairs_text(contest.pairs, self._settings.least_pairs)
+        self.say(f"{self.name(contest.case)}: {done}; {self._progress()}")
+
+    def _progress(self) -> str:
+        spent, budget = clock_text(self._budget.spent), clock_text(self._budget.seconds)
+        return f"{self._done}/{self._total} decided, {spent} of {budget}"
 
     def _say_verdict(self, contest: Contest) -> None:
+        self._told_at = time.monotonic()
         count = f"[{self._done:>{len(str(self._total))}}/{self._total}] "
         print(f"{count}{self.line(contest)}", flush=True, file=self.stream)
 
     def line(self, contest: Contest) -> str:
         """Return a case and its state as a line: ``mlp inference  regression  +5.1% [+3.2%, +7.4%]  9 pairs``."""
         parts = [self.name(contest.case).ljust(self._width), (contest.verdict or "open").ljust(12)]
-        parts.append(f"{effect_text(contest.effect)}  {count_of(contest.pairs, 'pair')}")
+        effect = effect_text(contest.effect, contest.pairs, self._settings.least_pairs)
+        is_told = contest.effect is not None and not has_interval(contest.effect)
+        parts.append(effect if is_told else f"{effect}  {count_of(contest.pairs, 'pair')}")
         return "  ".join([*parts, *([contest.reason] if contest.reason else [])])
 
 
@@ -85,12 +148,12 @@ class LiveAbDisplay(AbDisplay):
         self._phase = ""
 
     @contextmanager
-    def comparing(self, contests: Sequence[Contest], settings: AbSettings) -> Iterator[None]:
+    def comparing(self, contests: Sequence[Contest], settings: AbSettings, budget: Budget) -> Iterator[None]:
         """Show progress while pairs are measured."""
         from rich.live import Live  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
         with (
-            super().comparing(contests, settings),
+            super().comparing(contests, settings, budget),
             Live(
                 self._view(),
                 console=make_console(),
@@ -104,6 +167,18 @@ class LiveAbDisplay(AbDisplay):
                 yield
             finally:
                 self._live = None
+
+    def say(self, text: str) -> None:
+        """Print a message, above the bars if there are any."""
+        from rich.text import Text  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
+
+        if self._live:
+            self._live.console.print(Text(escape_line(text)))
+        else:
+            super().say(text)
+
+    def _say_progress(self, contest: Contest) -> None:
+        """Say nothing: the bars show it."""
 
     def started(self, case: Case) -> None:
         """Show that a pair of this case has started."""
@@ -139,20 +214,24 @@ class LiveAbDisplay(AbDisplay):
         from rich.console import Group  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
         from rich.text import Text  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
-        spent, budget = time.monotonic() - self._started, self._settings.budget
-        head = f"{self._done}/{self._total} decided, {clock_text(spent)} of {clock_text(budget)}"
-        lines = [Text(head)]
+        lines = [Text(self._progress())]
         for contest in self._contests:
             if not contest.verdict:
                 at_work = f"  {escape_line(self._phase)}" if contest.case == self._at_work else ""
-                bar = draw_interval(contest.effect, self._settings.margin)
-                told = f"{count_of(contest.pairs, 'pair'):>8}{at_work}"
-                lines.append(
-                    Text(f"  {self.name(contest.case).ljust(self._width)} {bar} {told}", style="cyan")
-                )
+                name = self.name(contest.case).ljust(self._width)
+                lines.append(Text(f"  {name} {self._state(contest)}{at_work}", style="cyan"))
         for line in lines:
             line.no_wrap, line.overflow = True, "ellipsis"
         return Group(*lines)
+
+    def _state(self, contest: Contest) -> str:
+        """Return the interval as a bar, and the number of pairs; without an interval, what it waits for."""
+        settings, effect = self._settings, contest.effect
+        if effect is None:
+            return f"no pair yet, at least {settings.least_pairs} are needed"
+        if not has_interval(effect):
+            return effect_text(effect, contest.pairs, settings.least_pairs)
+        return f"{draw_interval(effect, settings.margin)} {count_of(contest.pairs, 'pair')}"
 
 
 def make_ab_display(*, is_result_printed: bool = True) -> AbDisplay:
@@ -185,3 +264,5 @@ def print_result(result: AbResult) -> None:
     for case in result.cases:
         if case.reason:
             print(f"{case.verdict}: {case.name}: {printable(case.reason, 400)}")
+    if result.advice:
+        print(result.advice)

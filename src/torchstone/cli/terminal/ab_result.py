@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from torchstone.api.measuring.ab_result import HTML, AbResult
+from torchstone.api.measuring.ab_result import AbResult
 from torchstone.cli.terminal.ab_display import AbDisplay, print_result
 from torchstone.cli.terminal.show import Shown, print_report, write_reports
 from torchstone.core.errors import printable
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.judgement import Judgement
+from torchstone.gate.judgement import Judgement, State
+from torchstone.reporting.dialects.styles import HTML
+from torchstone.reporting.views.report_view import exit_text
 
 
 def show_result(result: AbResult, display: AbDisplay, shown: Shown) -> None:
@@ -41,20 +43,14 @@ def _say_quarantine(judgement: Judgement) -> None:
         )
 
 
-def say_exit_code(result: AbResult, display: AbDisplay, *, strict: bool) -> None:
-    """Explain an exit code that could surprise."""
-    if not any(case.could_measure for case in result.cases):
+def say_exit_code(result: AbResult, display: AbDisplay) -> None:
+    """Explain the exit code of cases that are undecided or on one side only."""
+    judgement = result.judgement
+    blocking = [row for row in judgement.rows if row.blocks]
+    if blocking and all(row.verdict in {Verdict.MISSING, Verdict.NEW} for row in blocking):
+        blocked = f"blocks {count_of(len(blocking), 'case')} that only one side has"
+        print(f"{judgement.policy.title} {blocked}", file=display.stream)
+    if judgement.state is not State.UNDECIDED or not any(case.could_measure for case in result.cases):
         return
-    rows = result.judgement.rows
-    verdicts = {row.verdict for row in rows}
-    if Verdict.REGRESSION not in verdicts and Verdict.INCONCLUSIVE in verdicts:
-        print(
-            "inconclusive cases do not block unless --strict is given; a larger --budget or --margin may decide them",
-            file=display.stream,
-        )
-    lost = sum(row.verdict is Verdict.MISSING and row.blocks for row in rows)
-    if strict and lost and not any(row.blocks and row.verdict is not Verdict.MISSING for row in rows):
-        print(
-            f"with --strict, {count_of(lost, 'case')} that only A has {'blocks' if lost == 1 else 'block'}",
-            file=display.stream,
-        )
+    advice = "a larger --budget or --margin may decide them"
+    print(f"{exit_text(result.judgement)}; {advice}", file=display.stream)

@@ -10,29 +10,26 @@ from typing import TYPE_CHECKING
 
 from torchstone.cli.options.shared import show_progress
 from torchstone.cli.terminal.output import make_console
-from torchstone.cli.terminal.run_summary import print_summary, result_line
+from torchstone.cli.terminal.run_summary import print_summary
 from torchstone.core.errors import printable
 from torchstone.core.records import Case, Outcome, Run
-from torchstone.core.text.safe_text import escape_line
+from torchstone.core.text.safe_text import escape_line, escape_lines
 from torchstone.core.text.units import clock_text
-from torchstone.reporting.dialects.case_label import Labels
+from torchstone.reporting.run_text.case_lines import CaseLines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-COLUMNS = 80  # line width where the output is not a terminal
-
 
 class Display:
-    """Print one line for each finished case."""
+    """Print one line for each finished case; nothing is cut."""
 
     def __init__(self) -> None:
         self._total = 0
         self._done = 0
         self._started = time.monotonic()
-        self._width = 0
-        self._labels = Labels()
+        self._lines = CaseLines()
 
     def say(self, text: str) -> None:
         """Print a message on standard error."""
@@ -51,8 +48,7 @@ class Display:
         """Show progress while cases are measured."""
         self._total, self._done = len(run.plan), len(run.outcomes)
         self._started, self._before = time.monotonic(), len(run.outcomes)
-        self._width = max((len(case.benchmark) for case in run.plan), default=0)
-        self._labels = Labels(run.plan)
+        self._lines = CaseLines(run.plan, self._room())
         yield
 
     def started(self, case: Case) -> None:
@@ -68,12 +64,11 @@ class Display:
         """Print the line of a finished case."""
         self._done += 1
         count = f"[{self._done:>{len(str(self._total))}}/{self._total}] "
-        print(f"{count}{self._line(outcome, COLUMNS - len(count))}", flush=True)
+        print(f"{count}{self._lines.of(outcome)}", flush=True)
 
-    def _line(self, outcome: Outcome, room: int) -> str:
-        """Return the line of a case; a label that distinguishes it from cases of the same name may displace some numbers."""
-        label = self._labels.of(outcome.case)
-        return result_line(outcome, self._width, label, room if label else None)
+    def _room(self) -> int | None:
+        """Return the columns that a line may have; None if it may have any number."""
+        return None
 
     def summarise(self, run: Run, path: str) -> None:
         """Print the final table and the name of the run file."""
@@ -117,6 +112,9 @@ class LiveDisplay(Display):
             finally:
                 self._live = None
 
+    def _room(self) -> int | None:
+        return make_console().width
+
     def started(self, case: Case) -> None:
         """Show that a case has started."""
         self._at_work[case] = ("start", time.monotonic())
@@ -138,7 +136,7 @@ class LiveDisplay(Display):
 
         self._done += 1
         self._at_work.pop(outcome.case, None)
-        line = Text(escape_line(self._line(outcome, self._live.console.width if self._live else COLUMNS)))
+        line = Text(escape_lines(self._lines.of(outcome)))
         status_end = len(outcome.status)
         line.stylize("green" if outcome.status.startswith("pass") else "bold red", 0, status_end)
         if self._live:
@@ -178,7 +176,7 @@ class LiveDisplay(Display):
 
     def _name(self, case: Case) -> str:
         """Return a short name of a case: benchmark, probe, mode, and a label that distinguishes it."""
-        label = self._labels.of(case) or case.variant.dtype
+        label = self._lines.label_of(case) or case.variant.dtype
         return printable(f"{case.benchmark} {case.probe} {case.variant.mode} {label}")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -15,39 +15,39 @@ from torchstone.core.config import CONFIG_NAME, QUARANTINE_NAME, wants_color
 from torchstone.core.disk import write_text
 from torchstone.core.errors import UsageError
 from torchstone.core.text.safe_text import escape_commands
-from torchstone.reporting.dialects.styles import STYLES, WIDTH
+from torchstone.reporting.dialects.styles import HTML, STYLES, WIDTH
 
-_SELF_ESCAPING = {"json", "github", "html"}  # these escape foreign text themselves
+_SELF_ESCAPING = {"json", "github", HTML}  # these escape foreign text themselves
 WIDEST = 140  # columns used on a wider terminal
 
 
 REPORT = "Report"
-REPORT_OPTIONS = in_section(
-    REPORT,
-    Option(
-        "--format",
-        "style",
-        "STYLE",
-        f"{', '.join(STYLES[:-1])} or {STYLES[-1]} (default: text).",
-        choices=STYLES,
-    ),
-    Option(
-        "--output",
-        "output",
-        "FILE",
-        "Write the report to this file, and print the text report.",
-        short="-o",
-        writes=FILE_OR_STDOUT,
-    ),
-    Option(
-        "--report",
-        "reports",
-        "STYLE=FILE",
-        "Write another report, such as junit=report.xml. Repeatable.",
-        True,
-        writes=FILE,
-    ),
-)
+
+
+def report_options(styles: Sequence[str], output_help: str) -> tuple[Option, ...]:
+    """Return the options that choose styles and files of reports."""
+    return in_section(
+        REPORT,
+        Option(
+            "--format",
+            "style",
+            "STYLE",
+            f"{', '.join(styles[:-1])} or {styles[-1]} (default: text).",
+            choices=tuple(styles),
+        ),
+        Option("--output", "output", "FILE", output_help, short="-o", writes=FILE_OR_STDOUT),
+        Option(
+            "--report",
+            "reports",
+            "STYLE=FILE",
+            "Write another report, such as junit=report.xml. Repeatable.",
+            True,
+            writes=FILE,
+        ),
+    )
+
+
+REPORT_OPTIONS = report_options(STYLES, "Write the report to this file, and print the text report.")
 
 
 class Renderer(Protocol):
@@ -90,6 +90,33 @@ class Shown(Struct, frozen=True):
         return [path for path in (self.output, *(path for _, path in self.reports)) if path]
 
 
+def plan_reports(values: Mapping[str, Any], styles: Sequence[str] = STYLES) -> Shown:
+    """Return the reports that options ask for, before anything is read or measured.
+
+    Without ``--format``, a file whose name ends like that of a page is a page, if the command can make one.
+    """
+    reports = tuple(parse_reports(values["reports"], styles))
+    output = values["output"]
+    is_page = output is not None and HTML in styles and _is_page(output)
+    style = values["style"] or (HTML if is_page else "text")
+    named = ((style, output),) if output and output != "-" else ()
+    refuse_misnamed((*reports, *named), styles)
+    return Shown(style, output, reports)
+
+
+def _is_page(path: str) -> bool:
+    return path.lower().endswith((".html", ".htm"))
+
+
+def refuse_misnamed(reports: Sequence[tuple[str, str]], styles: Sequence[str]) -> None:
+    """Refuse to write another style than HTML to a file whose name ends like that of a page."""
+    for style, path in reports:
+        if _is_page(path) and style != HTML:
+            page = "choose html" if HTML in styles else "'torchstone report' writes HTML pages"
+            advice = f"{page}; otherwise choose another file extension"
+            raise UsageError(f"{path}: this report is {style}, not an HTML page", advice=advice)
+
+
 def show(render: Renderer, shown: Shown) -> None:
     """Write all reports, then print one: the requested one, or the text report if that was written to a file."""
     style, reports = shown.style, shown.reports
@@ -110,10 +137,6 @@ def _terminal_width() -> int:
 
 def write_reports(render: Renderer, reports: Sequence[tuple[str, str]]) -> None:
     """Write reports to files, each in its style."""
-    for style, path in reports:
-        if path.lower().endswith((".html", ".htm")) and style != "html":
-            advice = "'torchstone report' writes HTML pages; otherwise choose another file extension"
-            raise UsageError(f"{path}: this report is {style}, not an HTML page", advice=advice)
     for style, path in reports:
         write_text(path, _without_commands(style, render(style, color=False, width=WIDTH)))
 

@@ -5,15 +5,28 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from torchstone.cli.terminal.output import make_console
 from torchstone.core.errors import printable
 from torchstone.core.text.safe_text import escape_line
 from torchstone.reporting.dialects.columns import columns, used_columns
+from torchstone.reporting.run_text.blocks import WIDTH, Block
 from torchstone.reporting.views.result_table import ResultTable
 
-_KEPT_WHOLE = {"", "state", "metric", "old", "new", "since", "expires", "passed"}
+_KEPT_WHOLE = {
+    "",
+    "state",
+    "metric",
+    "old",
+    "new",
+    "since",
+    "expires",
+    "passed",
+    "speedup",
+    "value",
+    "interval",
+}
 NOTE = "note"
 """Name of a last column that is printed below its row if the terminal is too narrow."""
 _BETWEEN = 3
@@ -30,7 +43,7 @@ _STYLES = {
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str) -> None:
     """Print rows under a header, without columns that are empty in every row."""
     names, shown = used_columns(header, rows)
-    if sys.stdout.isatty() and names[-1] == NOTE and _natural_width(names, shown) > _terminal_width():
+    if sys.stdout.isatty() and names[-1] == NOTE and _natural_width(names, shown) > terminal_width():
         _print_with_notes_below(names, shown, title)
     elif sys.stdout.isatty():
         _print_rich(names, shown, title)
@@ -42,10 +55,24 @@ def print_result_table(table: ResultTable) -> None:
     """Print a table with its notes below it."""
     if table.rows:
         print_table(table.header, table.rows, title=table.title)
-    else:
+    elif table.title:
         print(table.title)
     for note in table.notes:
         print(note)
+
+
+def print_blocks(blocks: Iterable[Block]) -> None:
+    """Print lines and tables."""
+    for block in blocks:
+        if isinstance(block, str):
+            print(block)
+        else:
+            print_result_table(block)
+
+
+def text_width() -> int:
+    """Return the width of running text: that of the terminal, unless it is wider than people like to read."""
+    return min(WIDTH, terminal_width()) if sys.stdout.isatty() else WIDTH
 
 
 def _natural_width(names: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
@@ -53,7 +80,8 @@ def _natural_width(names: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     return sum(max(map(len, column)) + _BETWEEN for column in zip(names, *rows, strict=True))
 
 
-def _terminal_width() -> int:
+def terminal_width() -> int:
+    """Return the number of columns of the terminal."""
     return shutil.get_terminal_size().columns
 
 
@@ -68,7 +96,7 @@ def _print_with_notes_below(names: Sequence[str], rows: Sequence[Sequence[str]],
         if note and row is not names:
             indent = " " * 4
             for line in textwrap.wrap(
-                note, _terminal_width(), initial_indent=indent, subsequent_indent=indent
+                note, terminal_width(), initial_indent=indent, subsequent_indent=indent
             ):
                 print(line)
 
@@ -78,7 +106,8 @@ def _print_rich(names: Sequence[str], rows: Sequence[Sequence[str]], title: str)
     from rich.table import Table  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
     from rich.text import Text  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
-    table = Table(title=Text(escape_line(title)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    heading = Text(escape_line(title)) if title else None
+    table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in names:
         table.add_column(Text(printable(name)), overflow="fold", no_wrap=name in _KEPT_WHOLE)
     for row in rows:

@@ -7,10 +7,10 @@ from msgspec import structs
 from torchstone.core.cautions import recorded, redact_caution
 from torchstone.core.details.capture_details import CaptureDetails
 from torchstone.core.details.known_fields import redact_details, take_known
-from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
 from torchstone.core.details.outcome_details import redact_outcome_details, take_outcome_details
 from torchstone.core.environment_variables import shown_value
-from torchstone.core.records import REDEFINED, Failure, Measurement, Outcome, brought_up_to_date
+from torchstone.core.records import BY_CALLS, REDEFINED, Failure, Measurement, Outcome
 from torchstone.core.run_settings import Environment
 from torchstone.core.text.redaction import redact, redact_values
 from torchstone.core.vocabulary import FORMER_NAMES
@@ -80,3 +80,13 @@ def redact_variables(environment: Environment) -> Environment:
         for name, value in environment.variables.items()
     }
     return structs.replace(environment, variables=known)
+
+
+def brought_up_to_date(measurement: Measurement) -> Measurement:
+    """Return a measurement under its metric's present name, and with the definition that older files imply."""
+    if measurement.metric in FORMER_NAMES:
+        return structs.replace(measurement, metric=FORMER_NAMES[measurement.metric])
+    details = measurement.details or NO_DETAILS
+    if measurement.metric in REDEFINED and not details.definition:
+        return structs.replace(measurement, details=structs.replace(details, definition=BY_CALLS))
+    return measurement

@@ -29,7 +29,7 @@ class AccuracyDetails(Struct, frozen=True, gc=False, omit_defaults=True, forbid_
 
 
 class OutcomeDetails(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
-    """What is known of an outcome beside its measurements; a field that is not known is left at its default.
+    """Details of an outcome besides its measurements; unknown fields have their defaults.
 
     ``duration`` is in seconds, ``phases`` has the seconds of each phase, ``left_out`` says for each metric that is absent on purpose why it is. ``category`` and
     ``description`` are those of counted work. ``profile`` is the breakdown of an instruction count, which ``analyze.profiles`` reads. ``log`` is the end of what a

@@ -16,23 +16,20 @@ MASK = "***"
 
 _OLD_HIDDEN = "(set)"  # what earlier versions recorded
 _DEEPEST = 100
-_HALF_A_WORD = re.compile(rb"\S{0,4096}(?=\s)")
+# Patterns are text, because most texts need none of them: re compiles a pattern on first use, and keeps it.
+_HALF_A_WORD = rb"\S{0,4096}(?=\s)"
 
 # The user part of a URL: up to the last @ before the path; or, behind "user:", up to the last @ at all, for passwords are not always escaped.
-_USER_INFO = re.compile(
-    r"""(?<=[a-z0-9])(:\\?/\\?/)                         # behind a scheme; JSON may have escaped the slashes
+_USER_INFO = r"""(?ix)
+        (?<=[a-z0-9])(:\\?/\\?/)                         # behind a scheme; JSON may have escaped the slashes
         (?: [^\s/?\#@:"<>]{0,500} : (?!\d+(?:[/?\#]|$))   # a user and a password (a port is none)
             [^\s"<>]{0,2000} @
-          | [^\s/?\#"<>]{1,2000} @ )                      # a user or a token alone""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_SECRET_PARAMETER = re.compile(
-    r"""([?&;\#](?:amp;)?
+          | [^\s/?\#"<>]{1,2000} @ )                      # a user or a token alone"""
+_HIDDEN_PARAMETER = r"""(?ix)
+        ([?&;\#](?:amp;)?
          (?: [\w.%-]{0,60}(?:token|secret|passw(?:or)?d|passphrase|pwd|signature|credential|api[-_]?key|access[-_]?key)[\w.%-]{0,60}
            | auth | authorization | sig | key | jwt | pass )
-         =)[^\s&;\#"'<>]+""",
-    re.IGNORECASE | re.VERBOSE,
-)
+         =)[^\s&;\#"'<>]+"""
 
 
 def redact(text: str) -> str:
@@ -44,9 +41,9 @@ def redact(text: str) -> str:
     'GET https://example.com/a?user=me&access_token=***&x=1'
     """
     if "@" in text and ("://" in text or ":\\/" in text):
-        text = _USER_INFO.sub(rf"\1{MASK}@", text)
+        text = re.sub(_USER_INFO, rf"\1{MASK}@", text)
     if "=" in text and ("?" in text or "&" in text or "#" in text):
-        text = _SECRET_PARAMETER.sub(rf"\1{MASK}", text)
+        text = re.sub(_HIDDEN_PARAMETER, rf"\1{MASK}", text)
     return text
 
 
@@ -68,7 +65,7 @@ def redact_values(value: Any, depth: int = 0) -> Any:  # noqa: ANN401  (whatever
 
 def without_half_a_word(tail: bytes) -> bytes:
     """Drop a partial first word: half of a URL would not be recognised as one."""
-    half = _HALF_A_WORD.match(tail)
+    half = re.match(_HALF_A_WORD, tail)
     return tail[half.end() :] if half else tail
 
 

@@ -30,6 +30,15 @@ def short_number(value: float) -> str:
     return format_number(value)
 
 
+_IMPLIED_UNITS = frozenset(
+    {
+        *("status", "number", "calls", "graphs", "breaks", "frames", "compiles", "instructions"),
+        *("look-ups", "% of look-ups", "files", "bytes", "us"),
+    }
+)
+"""Units that the names of our metrics say already."""
+
+
 def format_value(value: str | float | None, unit: str = "") -> str:
     """Format a value with its unit; ``-`` if there is none."""
     if value is None:
@@ -43,7 +52,7 @@ def _spaced(unit: str) -> str:
     """Return the unit as it follows a number: ``1.2x`` but ``3 ms``; empty for counts."""
     if unit in {"x", "%"}:
         return unit
-    return f" {unit}" if unit in {"ms", "s", "GB"} else ""
+    return "" if unit in _IMPLIED_UNITS or not unit else f" {unit}"
 
 
 def format_change(actual: float, expected: float) -> str:
@@ -80,6 +89,16 @@ def exact_text(value: float) -> str:
     return six if float(six) == value else repr(value)
 
 
+def short_text(value: float) -> str:
+    """Format a number for a file like ``exact_text``, without zeros at the end.
+
+    >>> short_text(1.5), short_text(2.0), short_text(10)
+    ('1.5', '2', '10')
+    """
+    text = exact_text(value)
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
+
+
 def truncate_digits(value: float, digits: int) -> int:
     """Truncate (not round) to this many significant digits, as the original updater does.
 
@@ -108,6 +127,23 @@ def clock_text(seconds: float) -> str:
     whole = round(seconds)
     hours, minutes = divmod(whole // 60, 60)
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+def duration_text(seconds: float) -> str:
+    """Format a duration for a sentence.
+
+    >>> duration_text(0.42), duration_text(30), duration_text(90), duration_text(300), duration_text(4000)
+    ('0.4 s', '30 s', '1 min 30 s', '5 min', '1 h 7 min')
+    """
+    if seconds < 9.95:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    if seconds < 59.5:
+        return f"{seconds:.0f} s"
+    whole, small = divmod(round(seconds), 60)
+    if whole < 60:
+        return f"{whole} min {small} s" if small else f"{whole} min"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
 def some_of(names: Sequence[str], most: int = 5) -> str:

@@ -13,7 +13,8 @@ from msgspec import Struct, convert
 from torchstone.core.records import Case
 from torchstone.core.vocabulary import Probe
 
-_NAME = re.compile(
+# As text, because a check needs at most one of these: re compiles a pattern on first use, and keeps it.
+_NAME = (
     r"(?P<backend>[\w.-]+)"
     r"_(?P<suite>torchbench|huggingface_llm|huggingface|timm_models|timm|smoke)"
     r"_(?P<dtype>amp_bf16|amp_fp16|[a-z0-9]+)"
@@ -21,10 +22,10 @@ _NAME = re.compile(
     r"_(?P<device>[a-z0-9]+(?:_[a-z0-9]+)*)"
     r"_(?P<probe>accuracy|performance)\.csv"
 )
-_TARGETS_NAME = re.compile(
+_TARGETS_NAME = (
     r"expected_ci_speedup_[a-z_]+_(?P<suite>torchbench|huggingface|timm_models|timm)_(?P<device>[a-z]+)\.csv"
 )
-_SMOKE_TEST_NAME = re.compile(
+_SMOKE_TEST_NAME = (
     r"(?P<compiler>[a-z]+)_(?P<mode>inference)_.+?"
     r"(?:_(?P<backend>backend=\w+|export-[a-z-]+))?"
     r"_(?P<dtype>amp_bf16|amp_fp16|amp|float32|float16|bfloat16)"
@@ -84,7 +85,7 @@ def read_ci_name(path: str, probe: str) -> CiName:
     'amp_bf16'
     """
     name = os.path.basename(path)
-    if found := _NAME.fullmatch(name):
+    if found := re.fullmatch(_NAME, name):
         return convert(found.groupdict(), CiName) if found["probe"] == probe else CiName()
     return _read_smoke_test_name(name) if probe == Probe.PERFORMANCE else CiName()
 
@@ -94,7 +95,7 @@ def _read_smoke_test_name(name: str) -> CiName:
 
     The form is ``inductor_inference_{model}[_{backend}]_{dtype}_{shape}[_{wrapper}]_cpu_smoketest.csv``.
     """
-    found = _SMOKE_TEST_NAME.fullmatch(name)
+    found = re.fullmatch(_SMOKE_TEST_NAME, name)
     if not found:
         return CiName()
     return CiName(
@@ -114,7 +115,7 @@ def read_targets_name(path: str) -> CiName:
     >>> read_targets_name("expected_ci_speedup_inductor_torchbench_cpu.csv").device
     'cpu'
     """
-    found = _TARGETS_NAME.fullmatch(os.path.basename(path))
+    found = re.fullmatch(_TARGETS_NAME, os.path.basename(path))
     return CiName(suite=found["suite"], device=found["device"]) if found else CiName()
 
 

@@ -6,6 +6,8 @@ and so on) are kept in ``extra`` and written back, so that reading and writing i
     v3          fields of the record that the outcome does not imply
     v3_absent   fields that the outcome implies and the record lacks, as null
     v3_others   records without a measurement: texts, and all records of a failed case
+
+Facts that the database has no field for are in ``v3_additions``.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
+from torchstone.core.details.former_formats import brought_up_to_date
 from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
 from torchstone.core.errors import InputError, printable
 from torchstone.core.records import (
@@ -25,9 +28,9 @@ from torchstone.core.records import (
     Number,
     Outcome,
     Reading,
+    Revision,
     Run,
     Variant,
-    brought_up_to_date,
     run_of,
 )
 from torchstone.core.run_settings import NO_ENVIRONMENT, Environment
@@ -42,7 +45,9 @@ from torchstone.core.vocabulary import (
     Probe,
     current_name,
 )
+from torchstone.define.custom_metrics import DIRECTIONS
 from torchstone.formats.json_text import Fields, read_records
+from torchstone.formats.torch.custom_columns import make_definition
 from torchstone.formats.torch.json_objects import (
     absent_from,
     merge,
@@ -54,10 +59,23 @@ from torchstone.formats.torch.json_objects import (
     without,
 )
 from torchstone.formats.torch.pr_time_csv import ORIGINAL_COUNTER, RECORDS
-from torchstone.formats.torch.v3_environment import describe_run, read_environment
+from torchstone.formats.torch.v3_additions import (
+    OURS,
+    cases_stating_probe,
+    facts_of_case,
+    facts_of_measurement,
+    guess_probe,
+    read_sizes,
+    state,
+    written_name,
+)
+from torchstone.formats.torch.v3_environment import describe_run, read_environment, read_revision
 
 _FURTHER_AXES = ("bucket_mb", "collective", "rank_list", "ranks", "strategy", "tag", "wrapper")
-_STATED = ("counter", "definition")  # fields of the benchmark's extra_info that state how it was measured
+_STATED = ("counter", "definition", "better", "unit", "reported")
+"""Fields of the benchmark's extra_info that state how it was measured, and how it defines a metric of its own."""
+_Key = tuple[str, str, Variant, str]
+"""Suite, benchmark, variant and the probe that records state, which is empty in those of others."""
 _BOOLEANS = {"true": True, "True": True, True: True, "false": False, "False": False, False: False}
 
 
@@ -78,17 +96,20 @@ class _Group:
         self.found: dict[str, _MetricRecord] = {}
         self.others: list[Mapping[str, object]] = []
         self.status: str = ""
+        self.failure: str = ""
         self.extra: dict[str, object] = {}
 
 
 def read(path: str, text: str) -> Reading:
     """Read a list of records or of lists of records, one record, or one record or list per line."""
-    groups: dict[tuple[str, str, Variant], _Group] = {}
+    groups: dict[_Key, _Group] = {}
     machines: list[Environment] = []
+    revisions: dict[Revision, None] = {}
     for line, value in read_records(path, text):
         record = Fields(path, line, value)
         if (machine := read_environment(record)) not in machines:
             machines.append(machine)
+        revisions[read_revision(record)] = None
         metric = record.fields("metric").name("name")
         if not metric:
             raise record.error(
@@ -103,11 +124,14 @@ def read(path: str, text: str) -> Reading:
         raise InputError(
             "the list has no records", path=path, line=1, advice="did the job that wrote it fail?"
         )
-    parts = [(key, part) for key, group in groups.items() for part in _split(group)]
+    parts = [
+        (key, part) for key, group in groups.items() for part in (_split(group) if not key[3] else [group])
+    ]
     outcomes = tuple(_outcome(path, key, part) for key, part in parts)
     # If records are from several machines, the file has no environment.
     environment = machines[0] if len(machines) == 1 else NO_ENVIRONMENT
-    run = structs.replace(run_of(path, outcomes), environment=environment)
+    revision = next(iter(revisions)) if len(revisions) == 1 else Revision()
+    run = structs.replace(run_of(path, outcomes), environment=environment, revision=revision)
     return Reading(path, "v3", run, tuple(part.line for _, part in parts))
 
 
@@ -126,13 +150,25 @@ def _split(group: _Group) -> list[_Group]:
 def _ways(benchmark: Fields) -> MeasurementDetails:
     """Return the counter and the definition of compile time; records of the original use the hardware counter."""
     told = object_at(benchmark.value, "extra_info")
-    counter, definition = (text_at(told, key) for key in _STATED)
+    counter, definition, better, unit, reported = (text_at(told, key) for key in _STATED)
     if not counter and benchmark.value.get("name") == RECORDS:
         counter = ORIGINAL_COUNTER
-    return MeasurementDetails(counter=counter, definition=definition)
+    start, cache = (text_at(told, OURS + key) for key in ("start", "cache"))
+    trials = read_sizes(text_at(told, f"{OURS}trials"))
+    own = make_definition(better, unit) if better in DIRECTIONS else NO_DETAILS
+    reported = reported if own.better else ""
+    return structs.replace(
+        own,
+        start=start,
+        cache=cache,
+        counter=counter,
+        definition=definition,
+        trials=trials,
+        reported=reported,
+    )
 
 
-def _add(group: _Group, record: Fields, line: int, metric: str, key: tuple[str, str, Variant]) -> None:
+def _add(group: _Group, record: Fields, line: int, metric: str, key: _Key) -> None:
     """Add a record to its group; refuse a metric that is already there."""
     if metric in group.lines:
         raise record.error(
@@ -144,7 +180,11 @@ def _add(group: _Group, record: Fields, line: int, metric: str, key: tuple[str, 
     of_metric = record.fields("metric")
     samples = of_metric.numbers("benchmark_values")
     texts = of_metric.fields("extra_info").value.get("benchmark_values")
-    described = _describe(*key)
+    told = object_at(object_at(record.value, "benchmark"), "extra_info")
+    ours = {name: value for name, value in told.items() if name.startswith(OURS)}
+    described = merge(_describe(*key[:3]), state(ours))
+    status = text_at(told, f"{OURS}status")
+    group.failure = status if is_plain(status) and len(status) <= 100 else ""
     if metric == ACCURACY:
         group.status = _status(of_metric, samples, texts)
         group.extra = _beyond(record.value, merge(described, _of_status(group.status)))
@@ -173,8 +213,8 @@ def _status(of_metric: Fields, samples: Sequence[Number], texts: object) -> str:
     return status
 
 
-def _case_of(record: Fields) -> tuple[str, str, Variant]:
-    """Return suite, benchmark and variant of a record."""
+def _case_of(record: Fields) -> _Key:
+    """Return suite, benchmark, variant and stated probe of a record."""
     benchmark, model = record.fields("benchmark"), record.fields("model")
     extra = benchmark.fields("extra_info")
     origins = model.items("origins")
@@ -190,20 +230,22 @@ def _case_of(record: Fields) -> tuple[str, str, Variant]:
         batch_size=int(size) if size.isascii() and size.isdigit() and len(size) < 10 and int(size) else None,
         further=further,
     )
-    return suite, model.name("name") or benchmark.name("name"), variant
+    probe = plain_text(extra.value.get(f"{OURS}probe"))
+    name = model.name("name") or benchmark.name("name")
+    return suite, name, variant, probe if probe in set(Probe) else ""
 
 
-def _outcome(path: str, key: tuple[str, str, Variant], group: _Group) -> Outcome:
-    suite, benchmark, variant = key
-    probe = _probe_of(group)
+def _outcome(path: str, key: _Key, group: _Group) -> Outcome:
+    suite, benchmark, variant, stated = key
+    probe = stated or guess_probe(group.status, group.found)
     case = Case(benchmark, probe, suite, variant)
     speedup = group.found.get("speedup")
     if not group.status and speedup and speedup.samples == (0,):
-        return Outcome(case, FAILED, (), extra=_of_failure(group))
+        return Outcome(case, group.failure or FAILED, (), extra=_of_failure(group))
     measurements = tuple(_measurement(metric, found, probe) for metric, found in group.found.items())
     _refuse_two_names(path, group, measurements)
     extra = group.extra | ({"v3_others": group.others} if group.others else {})
-    return Outcome(case, group.status or PASSED, measurements, extra=extra or None)
+    return Outcome(case, group.status or group.failure or PASSED, measurements, extra=extra or None)
 
 
 def _refuse_two_names(path: str, group: _Group, measurements: tuple[Measurement, ...]) -> None:
@@ -224,7 +266,7 @@ def _measurement(metric: str, found: _MetricRecord, probe: str) -> Measurement:
 
     A name that would be written differently is kept in ``extra``.
     """
-    written = _written_name(current_name(metric), probe)
+    written = written_name(current_name(metric), probe)
     meant = (
         COMPILE_SECONDS if written == metric == "compilation_latency" and probe == Probe.ACCURACY else metric
     )
@@ -232,11 +274,6 @@ def _measurement(metric: str, found: _MetricRecord, probe: str) -> Measurement:
     if written != metric:
         kept = kept | {"v3": merge({"metric": {"name": metric}}, object_at(kept, "v3"))}
     return brought_up_to_date(Measurement(meant, found.samples, found.details, kept or None))
-
-
-def _written_name(metric: str, probe: str) -> str:
-    """Return the name of a metric in records of a probe."""
-    return "compilation_latency" if metric == COMPILE_SECONDS and probe == Probe.ACCURACY else metric
 
 
 def _of_failure(group: _Group) -> dict[str, object] | None:
@@ -250,25 +287,20 @@ def _of_failure(group: _Group) -> dict[str, object] | None:
     return {"v3_others": [*others, *group.others]}
 
 
-def _probe_of(group: _Group) -> str:
-    if group.status:
-        return Probe.ACCURACY.value
-    known = [METRICS[metric] for metric in group.found if metric in METRICS]
-    return str(known[0].probes[0]) if known else Probe.PERFORMANCE.value
-
-
 def write(run: Run) -> str:
     """Write one record per line, for each status and measurement, with the run's environment and revision."""
+    stating = cases_stating_probe(run.outcomes)
     return "".join(
         escape_json(json.dumps(record, ensure_ascii=False)) + "\n"
         for outcome in run.outcomes
-        for record in _records(run, outcome)
+        for record in _records(run, outcome, states_probe=outcome.case in stating)
     )
 
 
-def _records(run: Run, outcome: Outcome) -> list[dict[str, object]]:
+def _records(run: Run, outcome: Outcome, *, states_probe: bool) -> list[dict[str, object]]:
     case = outcome.case
-    common = merge(describe_run(run), _describe(case.suite, case.benchmark, case.variant))
+    described = merge(describe_run(run), _describe(case.suite, case.benchmark, case.variant))
+    common = merge(described, state(facts_of_case(outcome, states_probe=states_probe)))
     others = _kept(outcome.extra, "v3_others", [])
     records = []
     if case.probe == Probe.ACCURACY and outcome.status:
@@ -276,13 +308,13 @@ def _records(run: Run, outcome: Outcome) -> list[dict[str, object]]:
     if case.probe == Probe.PERFORMANCE and _is_bare_failure(outcome) and not others:
         records.append(_complete(merge(common, _of_metric("speedup", [0.0])), outcome.extra))
     for measurement in outcome.measurements:
-        record = merge(common, _of_metric(_written_name(measurement.metric, case.probe), measurement.samples))
+        record = merge(common, _of_metric(written_name(measurement.metric, case.probe), measurement.samples))
         details = measurement.details or NO_DETAILS
-        ways = zip(_STATED, (details.counter, details.definition), strict=True)
-        stated = {key: way for key, way in ways if way and way != BY_CALLS}
+        ways = {key: getattr(details, key) for key in _STATED}
+        stated = {key: way for key, way in ways.items() if way and way != BY_CALLS}
         if stated and not _kept(measurement.extra, "v3", {}):
-            record = merge(record, {"benchmark": {"extra_info": stated}})
-        records.append(_complete(record, measurement.extra))
+            record = merge(record, state(stated))
+        records.append(_complete(merge(record, state(facts_of_measurement(details))), measurement.extra))
     return records + [_complete(common, other) for other in others]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from torchstone.core.records import Run
+from torchstone.core.records import Revision, Run
 from torchstone.core.run_settings import Environment
+from torchstone.core.text.safe_text import is_plain
 from torchstone.formats.json_text import Fields
 from torchstone.formats.torch.json_objects import non_empty, object_at, text_at
 
@@ -29,6 +30,12 @@ def read_environment(record: Fields) -> Environment:
         versions=versions,
         threads=int(threads) if threads.isascii() and threads.isdigit() and len(threads) < 9 else None,
     )
+
+
+def read_revision(record: Fields) -> Revision:
+    """Return commit and branch of a record."""
+    commit, branch = (text_at(record.value, key) for key in ("head_sha", "head_branch"))
+    return Revision(commit if is_plain(commit) else "", branch if is_plain(branch) else "")
 
 
 def describe_run(run: Run) -> dict[str, object]:

@@ -28,19 +28,21 @@ from torchstone.gate.baseline import (
     measurement_of,
 )
 from torchstone.gate.blocking_policy import upstream_metrics
-from torchstone.gate.checking.metric_rows import CheckedCase, MetricRows, failure_reason
+from torchstone.gate.checking.metric_rows import CheckedCase, CheckedFiles, MetricRows, failure_reason
 from torchstone.gate.checking.tally import Tally
-from torchstone.gate.comparable import Comparability, EnvironmentGap
+from torchstone.gate.comparable import Comparability
+from torchstone.gate.criteria import looks_of
 from torchstone.gate.judgement import Conditions, Judgement, Row
 from torchstone.gate.rules import BY_OWN_MARGIN, NEEDS_NO_BASELINE, statuses_agree
 from torchstone.gate.sanity import find_inconsistencies
+from torchstone.gate.weigh_metric import was_measured
 
 _NOT_FAILED = frozenset({PASSED, SKIPPED, ""})
 
 
 def check_against_baseline(results: Results, baseline: Baseline, conditions: Conditions) -> Judgement:
     """Judge plan, baseline and results together, so that nothing can vanish and stay green."""
-    check = _Check(results, baseline, conditions)
+    check = _Check(results, baseline, structs.replace(conditions, looks=looks_of(results.readings)))
     tally = check.tally
     for number, (reading, index, outcome) in enumerate(results, 1):
         rows = check.rows_of(outcome, reading, index, number)
@@ -51,7 +53,10 @@ def check_against_baseline(results: Results, baseline: Baseline, conditions: Con
     for reading, case in results.unmeasured():
         tally.add([check.unmeasured_row(case, reading)], planned=True)
     for row in baseline.unclaimed():
-        tally.add(check.missing_rows(row))
+        if (
+            row.outcome.status != NOT_AVAILABLE or conditions.policy.is_upstream
+        ):  # else nothing is expected of it
+            tally.add(check.missing_rows(row))
     cautions = [*check.comparability.cautions(), *check.metric_rows.near_edge_cautions()]
     return tally.finish(results, baseline, cautions)
 
@@ -64,6 +69,7 @@ class _Check:
         self._baseline = baseline
         self._conditions = conditions
         self._rules = conditions.rules
+        self._rules.learn_from((*results.readings, *baseline.readings))
         self._upstream = conditions.policy.is_upstream
         self._rules_without_baseline = bool(conditions.rules.metrics_without_baseline())
         self._consistent: set[int] = set()  # ids of checked measurements: many results share them
@@ -72,6 +78,7 @@ class _Check:
         if self._upstream and self._chosen is None:
             self._judged = upstream_metrics(self._expected_metrics())
         self._main_metrics: list[str] | None = None
+        self._file_pairs: dict[tuple[int, int], CheckedFiles] = {}
         self.tally = Tally(conditions, results)
         self.comparability = Comparability(conditions)
         self.metric_rows = MetricRows(conditions, self.tally, self.comparability)
@@ -103,7 +110,7 @@ class _Check:
         anyway = self._conditions.compare_anyway
         match = self._baseline.find(outcome.case, by_name_only=self._upstream or anyway)
         if match is None:
-            rows = self._rows_without_baseline(outcome)
+            rows = self._rows_without_baseline(outcome, reading)
             return [self.tally.locate(row, reading, index, None) for row in rows]
         expected = match.row
         if match.differences and not anyway:
@@ -117,11 +124,34 @@ class _Check:
             return [self.tally.locate(row, reading, index, expected)]
         if before := self._baseline.claim(expected, number):
             self._refuse_second(expected, reading, index, before)
-        gap = self.comparability.between(reading, expected.reading)
+        files = self._files(reading, expected.reading)
         self.comparability.note_counters(reading, outcome, expected.reading, expected.outcome)
         return [
             row if row.is_quiet else self.tally.locate(row, reading, index, expected)
-            for row in self._expected_rows(outcome, expected.outcome, gap)
+            for row in self._without_impossible(
+                self._expected_rows(outcome, expected.outcome, files), expected.outcome
+            )
+        ]
+
+    def _without_impossible(self, rows: list[Row], expected: Outcome) -> list[Row]:
+        """Return the rows; those that would be compared with an impossible number of the baseline are invalid."""
+        shared = id(expected.measurements)
+        if self._upstream or shared in self._consistent or not has_numbers(expected):
+            return rows
+        wrong = dict(find_inconsistencies(expected.measurements))
+        if not wrong:
+            self._consistent.add(shared)
+            return rows
+        return [
+            self.tally.make_row(
+                Verdict.INVALID, row.case, row.metric, row.new, row.base, row.rule, f"the baseline: {why}"
+            )
+            if (why := wrong.get(row.metric))
+            and measurement_of(row.new, row.metric)
+            and row.new
+            and not (row.rule and row.rule.kind in NEEDS_NO_BASELINE)
+            else row
+            for row in rows
         ]
 
     def _refuse_second(self, expected: ExpectedRow, reading: Reading, index: int, before: int) -> None:
@@ -135,14 +165,25 @@ class _Check:
             advice="judge one of them with --only, or use a baseline that tells them apart",
         )
 
-    def _expected_rows(self, outcome: Outcome, expected: Outcome, gap: EnvironmentGap | None) -> list[Row]:
+    def _files(self, reading: Reading, baseline: Reading) -> CheckedFiles:
+        """Return what holds for a file of results and a baseline; found once for each pair of them."""
+        pair = id(reading), id(baseline)
+        found = self._file_pairs.get(pair)
+        if found is None:
+            gap = self.comparability.between(reading, baseline)
+            found = self._file_pairs[pair] = CheckedFiles(
+                gap, was_measured(reading), was_measured(baseline), reading.run.settings
+            )
+        return found
+
+    def _expected_rows(self, outcome: Outcome, expected: Outcome, files: CheckedFiles) -> list[Row]:
         """Return the rows of a result that the baseline has: one for each metric, or a single one if the case failed before it could be measured."""
         unavailable = expected.status == NOT_AVAILABLE and outcome.status != NOT_AVAILABLE
         if unavailable or (not expected.status and not expected.measurements):
             detail = "its baseline row expects nothing"
             detail += ": it was not available there" if unavailable else ""
             metric = self._main_metric(outcome)
-            return [self.tally.make_row(Verdict.NEW, outcome.case, metric, outcome, None, detail=detail)]
+            return [self._new_row(outcome, metric, None, detail)]
         rules = self._rules_of(outcome, expected)
         as_expected = statuses_agree(outcome.status, expected.status)
         failed = outcome.status not in _NOT_FAILED and not as_expected
@@ -150,7 +191,7 @@ class _Check:
         if failed and (not of_accuracy or not (self._upstream or has_numbers(outcome))):
             return [self._failed_row(outcome, expected, next(iter(rules.items()), None))]
         explains = as_expected or ACCURACY in rules or self._upstream
-        checked = self.metric_rows.checked(outcome, expected, gap, status_explains=explains)
+        checked = self.metric_rows.checked(outcome, expected, files, status_explains=explains)
         make_row = self.metric_rows.row
         rows = [row for metric, rule in rules.items() if (row := make_row(checked, metric, rule))]
         if outcome.case.probe == Probe.INSTRUCTIONS:
@@ -212,7 +253,7 @@ class _Check:
                 detail = "no baseline row for this metric"
                 yield self.tally.make_row(Verdict.NEW, outcome.case, metric, outcome, None, rule, detail)
 
-    def _rows_without_baseline(self, outcome: Outcome) -> list[Row]:
+    def _rows_without_baseline(self, outcome: Outcome, reading: Reading) -> list[Row]:
         """Return the rows of a result that no baseline row is for."""
         rules = self._rules_without_baseline_of(outcome) if self._rules_without_baseline else {}
         if outcome.status == NOT_AVAILABLE and not rules:
@@ -222,7 +263,8 @@ class _Check:
         if rules and outcome.status not in _NOT_FAILED and outcome.case.probe != Probe.ACCURACY:
             rows.append(self._failed_row(outcome, None, next(iter(rules.items()))))
         else:
-            checked, make_row = CheckedCase(outcome), self.metric_rows.row
+            files = CheckedFiles(is_measured=was_measured(reading))
+            checked, make_row = CheckedCase(outcome, files=files), self.metric_rows.row
             rows += [row for metric, rule in rules.items() if (row := make_row(checked, metric, rule))]
         if outcome.case.probe in self._baseline.probes or "" in self._baseline.probes:
             metric = self._main_metric(outcome)
@@ -242,7 +284,7 @@ class _Check:
         return structs.replace(row, ruling=structs.replace(row.ruling, blocks=blocks))
 
     def _is_unexpected_failure(self, outcome: Outcome) -> bool:
-        """Whether a case failed whose probe no baseline has, unless a baseline expects its accuracy to fail."""
+        """Return whether a case failed whose probe no baseline has, unless a baseline expects its accuracy to fail."""
         if outcome.status in _NOT_FAILED or self._upstream or self._chosen is not None:
             return False
         of_accuracy = self._baseline.find(structs.replace(outcome.case, probe=Probe.ACCURACY.value))

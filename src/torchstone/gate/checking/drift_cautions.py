@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator, Sequence
 from torchstone.analyze.drift import find_drift
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
-from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Run
+from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Run, find_metric
 from torchstone.core.text.safe_text import join_words
 from torchstone.core.text.units import format_change
-from torchstone.core.vocabulary import METRICS, Verdict
+from torchstone.core.vocabulary import Verdict
 from torchstone.formats.merge import Results
 from torchstone.gate.baseline import measurement_of
 from torchstone.gate.checking.near_edges import first_few, name_row
@@ -66,7 +66,8 @@ def _find_drift(
     if drift is None or drift.since >= len(series):
         return
     oldest = series[drift.since][0]
-    better = METRICS[row.metric].better if row.metric in METRICS else "lower"
+    known = find_metric(row.metric, measured)
+    better = known.better if known else "lower"
     day = day_of(oldest.run)
     caution = make_caution(
         CautionKind.DRIFT,
@@ -88,7 +89,7 @@ def _series(
     other_environments: Collection[str],
 ) -> Iterator[tuple[Reading, Number]]:
     """Yield the past values of a metric that are comparable with the newest one, each with its file."""
-    needs_same_environment = depends_on_environment(metric)
+    needs_same_environment = depends_on_environment(metric, newest)
     for reading, outcome in past:
         if needs_same_environment and reading.path in other_environments:
             continue

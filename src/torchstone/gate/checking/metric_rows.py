@@ -4,47 +4,67 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from torchstone.analyze.evidence import Comparison, Evidence
+from torchstone.analyze.evidence import Comparison
 from torchstone.core.cautions import Caution
 from torchstone.core.errors import printable
-from torchstone.core.records import Case, Measurement, Number, Outcome, Rule
+from torchstone.core.records import Case, Measurement, Number, Outcome, Rule, unit_of
+from torchstone.core.run_settings import Settings
 from torchstone.core.vocabulary import ACCURACY, PASSED, SKIPPED, Verdict
-from torchstone.gate.baseline import is_single_count, measurement_of
+from torchstone.gate.baseline import has_numbers, is_single_count, measurement_of
 from torchstone.gate.blocking_policy import UPSTREAM_COUNTS
 from torchstone.gate.checking.near_edges import NearEdge, find_near_limit, near_edge_cautions
 from torchstone.gate.checking.tally import Tally
-from torchstone.gate.comparable import Comparability, EnvironmentGap
-from torchstone.gate.judge import judge
-from torchstone.gate.judgement import Conditions, Row, Ruling
+from torchstone.gate.comparable import Comparability, EnvironmentGap, depends_on_environment
+from torchstone.gate.criteria import CompareSettings, Criteria
+from torchstone.gate.disturbance import describe_disturbance, steady_part
+from torchstone.gate.judge import judge, judge_alone
+from torchstone.gate.judgement import DRAFT, Conditions, Row, Ruling
 from torchstone.gate.rules import (
     NEEDS_NO_BASELINE,
-    SHARES,
     decide_status,
     is_our_ratio,
     numbers_count,
+    statuses_agree,
     use_own_margin,
 )
-from torchstone.gate.weigh import value_of, weigh
+from torchstone.gate.weigh import evidence_of, value_of, weigh
+from torchstone.gate.weigh_metric import MeasuredSide, MetricWeigher
+
+
+class CheckedFiles(Struct, frozen=True, gc=False):
+    """What holds for the files of a result and its expected outcome: how their environments differ, which of them torchstone measured, and the settings of the results."""
+
+    gap: EnvironmentGap | None = None
+    is_measured: bool = False
+    is_baseline_measured: bool = False
+    settings: Settings | None = None
+
+
+NO_FILES = CheckedFiles()
+_PASSES = Ruling(Verdict.PASS)
 
 
 class CheckedCase(Struct, frozen=True, gc=False):
     """A result, its expected outcome, and what holds for all its metrics.
 
     ``status_explains`` says that a failed status explains a missing number; ``numbers_count`` that its numbers belong to the expected row.
+    ``ended_as`` is how the baseline failed, if its numbers are only those up to a failure that the result does not have.
     """
 
     outcome: Outcome
     expected: Outcome | None = None
-    gap: EnvironmentGap | None = None
+    files: CheckedFiles = NO_FILES
     status_explains: bool = True
     numbers_count: bool = True
+    ended_as: str = ""
 
 
 class JudgedNumber(Struct, frozen=True, gc=False):
-    """A weighed and judged number, and the limit it is close to, if any."""
+    """A weighed and judged number, its criteria, and the limit it is close to, if any."""
 
     comparison: Comparison
     ruling: Ruling
+    criteria: Criteria | None = None
     near_limit: float | None = None
 
 
@@ -57,15 +77,26 @@ class MetricRows:
         self._upstream = conditions.policy.is_upstream
         self._tally = tally
         self._comparability = comparability
+        self._settings = CompareSettings(
+            conditions.policy,
+            conditions.rules,
+            compare_anyway=conditions.compare_anyway,
+            cross_environment=conditions.cross_environment,
+            looks=conditions.looks,
+        )
+        self._weigher = MetricWeigher(self._settings, comparability)
         self._judged_counts: dict[tuple[int, str, Number, Number], JudgedNumber] = {}
         self._near_edges: list[NearEdge] = []
 
     def checked(
-        self, outcome: Outcome, expected: Outcome, gap: EnvironmentGap | None, *, status_explains: bool
+        self, outcome: Outcome, expected: Outcome, files: CheckedFiles, *, status_explains: bool
     ) -> CheckedCase:
         """Return a result with its expected outcome, ready to be judged."""
         counts = self._upstream or numbers_count(outcome, expected.status)
-        return CheckedCase(outcome, expected, gap, status_explains, counts)
+        ended_as = ""
+        if outcome.status != expected.status and not self._upstream and not has_numbers(expected):
+            ended_as = "" if statuses_agree(outcome.status, expected.status) else expected.status
+        return CheckedCase(outcome, expected, files, status_explains, counts, ended_as)
 
     def row(self, checked: CheckedCase, metric: str, rule: Rule | None) -> Row | None:
         """Return the row of a metric; None if its number is missing or meaningless, and the status of the case says so already."""
@@ -75,7 +106,7 @@ class MetricRows:
             return self._tally.make_row(verdict, outcome.case, metric, outcome, expected, rule)
         wanted, found = measurement_of(expected, metric), measurement_of(outcome, metric)
         rule = self._with_own_margin(rule, metric, wanted)
-        if rule is None:
+        if rule is None and self._upstream:
             detail = f"no rule for {metric}"
             return self._tally.make_row(
                 Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected, None, detail
@@ -91,7 +122,16 @@ class MetricRows:
             return self._row_without_number(checked, metric, rule)
         if wanted is not None and not checked.numbers_count:
             return None
+        if checked.ended_as and self._needs_whole(metric, rule):
+            detail = f"not comparable: the baseline ended as {checked.ended_as}"
+            return self._tally.make_row(
+                Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected, rule, detail
+            )
         return self._number_row(checked, rule, found, wanted)
+
+    def _needs_whole(self, metric: str, rule: Rule | None) -> bool:
+        """Return whether a number means nothing if it is compared with one up to a failure: counts are exact as far as they go."""
+        return depends_on_environment(metric) and not (rule and rule.kind in NEEDS_NO_BASELINE)
 
     def rule_of(self, metric: str, case: Case, wanted: Measurement | None) -> Rule | None:
         """Return the rule for a metric, with the margin of its baseline row where that has one."""
@@ -105,7 +145,7 @@ class MetricRows:
             return rule
         return use_own_margin(rule, wanted.margin)
 
-    def _row_without_number(self, checked: CheckedCase, metric: str, rule: Rule) -> Row | None:
+    def _row_without_number(self, checked: CheckedCase, metric: str, rule: Rule | None) -> Row | None:
         """Return the row of a number that the result lacks; None if the status of the case explains it."""
         outcome, expected = checked.outcome, checked.expected
         if outcome.status not in {PASSED, ""} and checked.status_explains:
@@ -120,25 +160,26 @@ class MetricRows:
         return self._tally.make_row(Verdict.MISSING, outcome.case, metric, outcome, expected, rule, detail)
 
     def _number_row(
-        self, checked: CheckedCase, rule: Rule, found: Measurement, wanted: Measurement | None
+        self, checked: CheckedCase, rule: Rule | None, found: Measurement, wanted: Measurement | None
     ) -> Row:
-        """Return the row of a number."""
+        """Return the row of a number. One with a p-value is a draft: it is judged together with all others."""
         outcome, metric = checked.outcome, found.metric
-        if (
-            wanted is not None
-            and rule.kind == "count"
-            and checked.gap is None
-            and is_single_count(found)
-            and is_single_count(wanted)
-        ):
-            key = id(rule), metric, found.samples[0], wanted.samples[0]
-            judged = self._judged_counts.get(key)
-            if judged is None:
-                judged = self._judged_counts[key] = self._judge_number(rule, found, wanted, None)
-        else:
-            judged = self._judge_number(rule, found, wanted, checked.gap)
+        judged = self._judge_number(checked, rule, found, wanted)
+        comparison = judged.comparison
+        if comparison.p_value is not None:
+            return Row(
+                DRAFT,
+                outcome.case,
+                metric,
+                outcome,
+                checked.expected,
+                rule,
+                comparison=comparison,
+                criteria=judged.criteria,
+            )
         if judged.near_limit is not None and wanted is not None:
-            near = NearEdge(outcome.case, metric, found.value, wanted.value, judged.near_limit)
+            unit = unit_of(metric, found)
+            near = NearEdge(outcome.case, metric, found.value, wanted.value, judged.near_limit, unit)
             self._near_edges.append(near)
         ruling = judged.ruling
         return self._tally.make_row(
@@ -149,33 +190,67 @@ class MetricRows:
             checked.expected,
             rule,
             ruling.detail,
-            comparison=judged.comparison,
+            comparison=comparison,
         )
 
     def _judge_number(
-        self, rule: Rule, found: Measurement, wanted: Measurement | None, gap: EnvironmentGap | None
+        self, checked: CheckedCase, rule: Rule | None, found: Measurement, wanted: Measurement | None
     ) -> JudgedNumber:
-        """Weigh a number against the expected one, and judge it."""
-        base, new = value_of(wanted), value_of(found)
-        obstacle = ""
-        if wanted is not None and rule.kind not in NEEDS_NO_BASELINE:
-            obstacle = self._no_share(rule, base, new)
-            if not obstacle and (why := self._comparability.obstacle(gap, found.metric, found, wanted)):
-                obstacle = f"not comparable: {why}"
-        comparison = weigh(base, new, obstacle=obstacle)
-        margin = wanted.margin if wanted else None
-        ruling = judge(comparison, rule, self._policy, found.metric, margin)
-        near_limit = None
-        if ruling.verdict is Verdict.PASS and not self._upstream:
-            near_limit = find_near_limit(comparison, rule, margin)
-        return JudgedNumber(comparison, ruling, near_limit)
+        """Weigh a number against the expected one, and judge it; equal counts only once."""
+        if rule is not None and (wanted is None or rule.kind in NEEDS_NO_BASELINE):
+            return self._judge_alone(checked, rule, found, wanted)
+        if wanted is None:
+            raise RuntimeError(f"{found.metric} has neither a rule nor an expected value")
+        is_count = rule is not None and rule.kind == "count" and checked.files.gap is None
+        if not (is_count and is_single_count(found) and is_single_count(wanted)):
+            return self._weigh_and_judge(checked, rule, found, wanted)
+        key = id(rule), found.metric, found.samples[0], wanted.samples[0]
+        judged = self._judged_counts.get(key)
+        if judged is None:
+            judged = self._judged_counts[key] = self._weigh_and_judge(checked, rule, found, wanted)
+        return judged
 
-    def _no_share(self, rule: Rule, base: Evidence, new: Evidence) -> str:
-        """Say why a rule about a share of the expected value cannot be applied; empty if it can."""
-        expected = base.values[0]
-        if rule.kind in SHARES and expected <= 0 and new.values[0] != expected and not self._upstream:
-            return "the expected value is not positive, so a share of it means nothing"
-        return ""
+    def _judge_alone(
+        self, checked: CheckedCase, rule: Rule, found: Measurement, wanted: Measurement | None
+    ) -> JudgedNumber:
+        """Judge a number by a rule that needs no baseline."""
+        comparison = weigh(value_of(wanted), value_of(found))
+        if self._upstream:
+            return JudgedNumber(comparison, judge(comparison, rule, self._policy, found.metric))
+        steady, caution = steady_part(checked.outcome, found)
+        if steady is None and caution is not None:
+            why = f"it was disturbed while it was timed: {describe_disturbance(caution)}"
+            return JudgedNumber(comparison, Ruling(Verdict.INCONCLUSIVE, detail=why))
+        side, _ = evidence_of(steady or found, steady or found, measured=checked.files.is_measured)
+        return JudgedNumber(comparison, judge_alone(side, rule, self._policy, self._settings.level))
+
+    def _weigh_and_judge(
+        self, checked: CheckedCase, rule: Rule | None, found: Measurement, wanted: Measurement
+    ) -> JudgedNumber:
+        """Weigh a number against the expected one; judge it unless it has a p-value."""
+        if self._upstream and rule is not None:
+            return self._judge_as_upstream(rule, found, wanted)
+        files, metric = checked.files, found.metric
+        comparison, criteria = self._weigher.weigh(
+            MeasuredSide(checked.expected or checked.outcome, wanted, files.is_baseline_measured),
+            MeasuredSide(checked.outcome, found, files.is_measured),
+            self._weigher.criteria_of(metric, checked.outcome.case),
+            files.gap,
+            files.settings,
+        )
+        ruling = judge(comparison, criteria, self._policy, metric)
+        near_limit = None
+        if ruling.verdict is Verdict.SAME:
+            ruling = _PASSES  # the tally asks the policy whether it blocks
+            near_limit = find_near_limit(comparison, rule, wanted.margin) if rule else None
+        return JudgedNumber(comparison, ruling, criteria, near_limit)
+
+    def _judge_as_upstream(self, rule: Rule, found: Measurement, wanted: Measurement) -> JudgedNumber:
+        """Judge a single value by the limits of its rule, as PyTorch's own scripts do."""
+        why = self._comparability.obstacle(None, found.metric, found, wanted)
+        obstacle = f"not comparable: {why}" if why else ""
+        comparison = weigh(value_of(wanted), value_of(found), obstacle=obstacle)
+        return JudgedNumber(comparison, judge(comparison, rule, self._policy, found.metric, wanted.margin))
 
     def near_edge_cautions(self) -> list[Caution]:
         """Return the cautions about values that passed, but are close to their limit."""

@@ -12,7 +12,6 @@ from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import printable
 from torchstone.core.records import Case, Number, Rule
 from torchstone.core.text.units import format_change, format_value
-from torchstone.core.vocabulary import METRICS
 from torchstone.gate.rules import SHARES, limits_of
 
 MOST_NAMED = 5
@@ -28,6 +27,7 @@ class NearEdge(Struct, frozen=True, gc=False):
     value: Number
     expected: Number
     limit: float
+    unit: str = ""
 
     @property
     def used(self) -> float:
@@ -56,8 +56,7 @@ def near_edge_cautions(near: Sequence[NearEdge]) -> list[Caution]:
 
 
 def _near_edge_caution(near: NearEdge) -> Caution:
-    unit = METRICS[near.metric].unit if near.metric in METRICS else ""
-    found, wanted, limit = (format_value(each, unit) for each in (near.value, near.expected, near.limit))
+    found, wanted, limit = (format_value(each, near.unit) for each in (near.value, near.expected, near.limit))
     return make_caution(
         CautionKind.NEAR_EDGE,
         row=name_row(near.case, near.metric),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from torchstone.analyze.evidence import Comparison
 from torchstone.core.caution_kinds import CautionKind
@@ -17,10 +17,29 @@ from torchstone.core.vocabulary import ACCURACY, Probe, Verdict, is_known_status
 from torchstone.formats.merge import Results
 from torchstone.gate.apply_quarantine import Exemptions
 from torchstone.gate.baseline import Baseline, ExpectedRow
-from torchstone.gate.judgement import QUIET, Conditions, Counts, Judgement, Remarks, Row, Ruling
+from torchstone.gate.defaults import USUAL_ALPHA
+from torchstone.gate.judge import judge_together
+from torchstone.gate.judgement import (
+    QUIET,
+    Conditions,
+    Counts,
+    Judgement,
+    Remarks,
+    Row,
+    Ruling,
+    is_without_evidence,
+)
 
 _QUIET_RULINGS = {verdict: Ruling(verdict) for verdict in QUIET}
 _NO_READING = Reading("", "", Run("", (), ()), ())
+
+
+class _PendingCase(Struct, frozen=True):
+    """A case with rows that are not judged yet, and its position among the rows that are."""
+
+    position: int
+    rows: tuple[Row, ...]
+    is_planned: bool
 
 
 class Tally:
@@ -44,6 +63,7 @@ class Tally:
         }
         self._counts = Counts()
         self._rows: list[Row] = []
+        self._pending: list[_PendingCase] = []
         self._ignored: list[Row] = []
         self._unavailable: dict[str, list[str]] = {}
 
@@ -90,6 +110,9 @@ class Tally:
         """Count and keep the rows of one case. ``planned`` says that a plan names the case."""
         if not rows:
             return
+        if any(row.is_draft for row in rows):
+            self._pending.append(_PendingCase(len(self._rows), tuple(rows), planned))
+            return
         counts = self._counts
         for row in rows:
             if not row.is_quiet:
@@ -98,6 +121,7 @@ class Tally:
             if self._conditions.keep_quiet:
                 self._rows += rows
             counts.add(len(rows), planned=True, judged=True)
+            counts.points += sum(map(self._is_point, rows))
             return
         verdicts = {row.verdict for row in rows}
         if self._upstream and verdicts == {Verdict.MISSING} and not any(row.blocks for row in rows):
@@ -108,7 +132,10 @@ class Tally:
         counts.add(
             len(rows), planned=planned or not unexpected, judged=any(row.new is not None for row in rows)
         )
-        counts.red += any(row.blocks for row in rows)
+        counts.points += sum(map(self._is_point, rows))
+        is_red = any(row.blocks and row.verdict is not Verdict.INCONCLUSIVE for row in rows)
+        counts.red += is_red
+        counts.undecided += not is_red and Verdict.INCONCLUSIVE in verdicts
         counts.improved += Verdict.IMPROVEMENT in verdicts
         counts.quarantined += Verdict.QUARANTINED in verdicts
         counts.missing += Verdict.MISSING in verdicts
@@ -117,6 +144,7 @@ class Tally:
     def finish(self, results: Results, baseline: Baseline, cautions: Sequence[Caution] = ()) -> Judgement:
         """Return the judgement, with the further cautions of the caller. Raise UsageError if nothing was judged."""
         self._refuse_unused_rules(results)
+        self._judge_pending()
         if not self._rows and not self._counts.judged:
             raise UsageError(
                 "nothing was judged: no baseline or rule applies to these results",
@@ -131,6 +159,32 @@ class Tally:
             self._exemptions.releases,
             tuple(self._ignored),
         )
+
+    def _is_point(self, row: Row) -> bool:
+        """Return whether a row was judged without evidence; upstream's own scripts know of none."""
+        return row.comparison is not None and not self._upstream and is_without_evidence(row)
+
+    def _judge_pending(self) -> None:
+        """Judge all drafts together, and put their cases where they belong among those that were judged at once."""
+        pending, self._pending = self._pending, []
+        drafts = [row for case in pending for row in case.rows if row.is_draft]
+        judged = iter(judge_together(drafts, self._conditions.policy, USUAL_ALPHA / self._conditions.looks))
+        before, self._rows = self._rows, []
+        start = 0
+        for case in pending:
+            self._rows += before[start : case.position]
+            start = case.position
+            rows = [self._exempt(next(judged)) if row.is_draft else row for row in case.rows]
+            self.add(rows, planned=case.is_planned)
+        self._rows += before[start:]
+
+    def _exempt(self, row: Row) -> Row:
+        """Return a judged row with quarantine and policy applied. Within the margin of a baseline means ``pass``."""
+        found = Verdict.PASS if row.verdict is Verdict.SAME else row.verdict
+        entry, verdict, detail = self._exemptions.apply(found, row.case, row.metric, row.rule, row.detail)
+        blocks = self._conditions.policy.blocks(verdict, row.rule)
+        ruling = structs.replace(row.ruling, verdict=verdict, blocks=blocks, detail=detail)
+        return structs.replace(row, ruling=ruling, remarks=structs.replace(row.remarks, quarantine=entry))
 
     def _refuse_unused_rules(self, results: Results) -> None:
         """Raise UsageError if a rule of the command line applies to nothing: it is probably a typo."""
@@ -164,7 +218,7 @@ class Tally:
 
 
 def _has_axes_of(case: Case, reading: Reading) -> bool:
-    """Whether a file's repro command would measure a case that the file lacks: its results have the axes that the case states."""
+    """Return whether a file's repro command would measure a case that the file lacks: its results have the axes that the case states."""
     measured = reading.run.outcomes[0].case.variant.axes() if reading.run.outcomes else {}
     return all(
         measured.get(axis) == value for axis, value in case.variant.axes().items() if axis != "batch_size"

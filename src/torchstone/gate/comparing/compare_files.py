@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import structs
 
@@ -12,7 +12,7 @@ from torchstone.core.errors import InputError
 from torchstone.core.records import Case, Measurement, Number, Outcome, Rule
 from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
 from torchstone.gate.baseline import has_ended_well, has_numbers, is_single_count
-from torchstone.gate.comparable import Comparability, EnvironmentGap
+from torchstone.gate.comparable import Comparability, EnvironmentGap, depends_on_environment
 from torchstone.gate.comparing.overview import (
     environment_differences,
     file_cautions,
@@ -28,20 +28,19 @@ from torchstone.gate.comparing.side_files import (
     count_passing,
     find_invalid_metrics,
 )
-from torchstone.gate.criteria import CompareSettings, Criteria, MetricCriteria
+from torchstone.gate.criteria import CompareSettings, Criteria, looks_of
 from torchstone.gate.judge import judge_together
-from torchstone.gate.judgement import Conditions, Judgement, Overview, Remarks, Row, Ruling
-from torchstone.gate.rules import decide_status
-from torchstone.gate.weigh import are_paired, evidence_of, weigh
+from torchstone.gate.judgement import DRAFT, Conditions, Judgement, Overview, Remarks, Row, Ruling
+from torchstone.gate.rules import decide_status, numbers_count, statuses_agree
+from torchstone.gate.weigh_metric import MeasuredSide, MetricWeigher, was_measured
 
-_NOT_JUDGED_YET = Ruling(Verdict.INCONCLUSIVE)
 _STATUS_RULE = Rule("status_equal")
 _PASSING = frozenset({PASSED, SKIPPED, ""})
 
 
 def compare_files(base: SideFiles, new: SideFiles, settings: CompareSettings) -> Judgement:
     """Compare all cases of two sides."""
-    return _Comparing(base, new, settings).finish()
+    return _Comparing(base, new, structs.replace(settings, looks=looks_of(new.readings))).finish()
 
 
 class _Comparing:
@@ -56,23 +55,24 @@ class _Comparing:
             cross_environment=settings.cross_environment,
         )
         self._comparability = Comparability(conditions)
+        self._weigher = MetricWeigher(settings, self._comparability)
         # Only for cautions about counters: the report shows environments separately.
         self._counters = Comparability(conditions)
+        settings.rules.learn_from((*base.readings, *new.readings))
         self._seen: set[str] = set()
         self._only_new: Counter[str] = Counter()
+        self._only_new_probes: Counter[str] = Counter()
         self._pairs: list[tuple[CaseOfSide, CaseOfSide]] = []
         self._claimed: dict[int, Case] = {}
-        self._is_held_back = False
         self._in_both = frozenset(base.cases) & frozenset(new.cases)
-        self._criteria: dict[str, MetricCriteria] = {}
         self._weighed_counts: dict[tuple[str, Number, Number], tuple[Comparison, Criteria]] = {}
 
     def finish(self) -> Judgement:
         """Return all rows, judged together, with the overview."""
-        drafts = [row for case in self._new.cases for row in self._rows_of(case)]
+        drafts = [row for case in self._new.cases for row in self._valid_rows_of(case)]
         drafts += self._missing()
         self._refuse_nothing_compared(drafts)
-        policy, alpha = self._settings.policy, self._settings.alpha
+        policy, alpha = self._settings.policy, self._settings.level
         rows = judge_together(drafts, policy, alpha)
         overview = Overview(
             alpha,
@@ -80,12 +80,12 @@ class _Comparing:
             tuple(mean_effects(rows, alpha)),
             count_passing(self._pairs),
             tuple(environment_differences(self._base, self._new)),
-            self._is_held_back,
+            self._weigher.is_held_back,
         )
         cautions = [
             *file_cautions(self._base, self._new),
             *self._counters.cautions(),
-            *only_new_cautions(self._only_new),
+            *only_new_cautions(self._only_new, self._only_new_probes),
         ]
         return Judgement(policy, rows, cautions, overview=overview)
 
@@ -95,8 +95,27 @@ class _Comparing:
         if not self._pairs and all(row.verdict is Verdict.NEW or not is_selection for row in drafts):
             raise no_common_case(self._base, self._new)
         refuse_unknown_patterns(self._settings, self._seen, self._base, self._new)
-        if all(row.verdict is Verdict.NEW for row in drafts):
+        if all(row.verdict is Verdict.NEW and (row.new is None or has_ended_well(row.new)) for row in drafts):
             raise no_common_metric(len(self._pairs), self._only_new)
+
+    def _valid_rows_of(self, case: Case) -> list[Row]:
+        """Return the rows of one case of the new side; those of impossible numbers say so, whatever they are compared with."""
+        rows, new = self._rows_of(case), self._new.of(case)
+        wrong = find_invalid_metrics(new, "NEW")
+        if not wrong:
+            return rows
+        bases = {row.metric: row.base for row in rows}
+        return [row for row in rows if row.metric not in wrong] + [
+            Row(
+                Ruling(Verdict.INVALID, detail=why),
+                case,
+                metric,
+                new.outcome,
+                bases.get(metric),
+                remarks=Remarks(new.place_of(metric)),
+            )
+            for metric, why in wrong.items()
+        ]
 
     def _rows_of(self, case: Case) -> list[Row]:
         """Return the rows of one case of the new side."""
@@ -105,7 +124,7 @@ class _Comparing:
         if match is not None and (found := match.row.outcome.case) != case and found in self._in_both:
             match = None  # another case of NEW matches it exactly
         if match is None:
-            return [self._new_row(case, new)]
+            return self._rows_without_base(case, new)
         base = self._base.of(match.row.outcome.case)
         if match.differences and not anyway:
             self._base.table.touch(match.row)
@@ -116,6 +135,16 @@ class _Comparing:
         self._base.table.claim(match.row, 1)
         self._pairs.append((base, new))
         return [*self._status_rows(base, new), *self._number_rows(base, new)]
+
+    def _rows_without_base(self, case: Case, new: CaseOfSide) -> list[Row]:
+        """Return the row of a case that only the new side has; none if it cannot be measured, or if BASE has no results of its probe and it did not fail."""
+        if new.outcome.status == NOT_AVAILABLE:
+            return []
+        probes = self._base.table.probes
+        if case.probe in probes or "" in probes or not has_ended_well(new.outcome):
+            return [self._new_row(case, new)]
+        self._only_new_probes[case.probe] += 1
+        return []
 
     def _new_row(self, case: Case, new: CaseOfSide) -> Row:
         """Return the row of a case that only the new side has an outcome of."""
@@ -152,22 +181,15 @@ class _Comparing:
         remarks = Remarks(new.place_of(metric), base.place_of(metric))
         return Row(Ruling(verdict, detail=detail), new.outcome.case, metric, *outcomes, remarks=remarks)
 
-    def _criteria_of(self, metric: str, case: Case) -> MetricCriteria:
-        """Return the criteria for a metric; looked up once, unless its rule depends on the case."""
-        found = self._criteria.get(metric)
-        if found is None:
-            found = self._settings.criteria_of_metric(metric, case)
-            if not self._settings.rules.depends_on_case(metric):
-                self._criteria[metric] = found
-        return found
-
     def _status_rows(self, base: CaseOfSide, new: CaseOfSide) -> Iterator[Row]:
         """Yield a row for a case whose status changed, or that failed both times; for accuracy, always."""
         was, now = base.outcome.status or PASSED, new.outcome.status or PASSED
         of_accuracy = new.outcome.case.probe == Probe.ACCURACY
         self._seen |= {ACCURACY} if of_accuracy else set()
         is_news = was != PASSED or now != PASSED or ACCURACY in self._settings.metrics
-        if not is_news and not (of_accuracy and self._criteria_of(ACCURACY, new.outcome.case).is_compared):
+        if not is_news and not (
+            of_accuracy and self._weigher.criteria_of(ACCURACY, new.outcome.case).is_compared
+        ):
             return
         if now == NOT_AVAILABLE != was:
             why = f"not available in NEW{_failure_reason(new)}"
@@ -175,54 +197,60 @@ class _Comparing:
         elif was == NOT_AVAILABLE != now:
             failed = "" if has_ended_well(new.outcome) else f", and it fails in NEW{_failure_reason(new)}"
             yield self._row(Verdict.NEW, ACCURACY, base, new, f"it was not available in BASE{failed}")
-        elif now == SKIPPED and was not in _PASSING:
-            yield self._row(Verdict.INCONCLUSIVE, ACCURACY, base, new, "it failed, and is skipped now")
         else:
             detail = "" if now in {PASSED, SKIPPED} else f"the case failed{_failure_reason(new)}"
+            detail = "it failed, and is skipped now" if now == SKIPPED and was not in _PASSING else detail
             detail = "not available on either side" if now == NOT_AVAILABLE else detail
             verdict = decide_status(_STATUS_RULE, now, was)
             verdict = Verdict.SAME if verdict is Verdict.PASS else verdict
             yield self._row(verdict, ACCURACY, base, new, detail)
 
     def _number_rows(self, base: CaseOfSide, new: CaseOfSide) -> Iterator[Row]:
-        """Yield a row for each metric of BASE; none if NEW failed."""
-        if not has_numbers(new.outcome):
+        """Yield a row for each metric of BASE; none if NEW failed, unless both failed alike: then their numbers count up to the failure."""
+        was = base.outcome.status
+        if was == NOT_AVAILABLE or not numbers_count(new.outcome, was or PASSED):
             return
-        if not has_numbers(base.outcome):
-            yield from self._numbers_of_failed(base, new)
-            return
+        is_whole, failed_alike = has_numbers(base.outcome), statuses_agree(new.outcome.status, was)
+        ended_as = "" if is_whole or failed_alike else was
         case = new.outcome.case
-        wrong = find_invalid_metrics(base, "BASE") | find_invalid_metrics(new, "NEW")
-        for metric, why in wrong.items():
-            yield self._row(Verdict.INVALID, metric, base, new, why)
+        wrong = find_invalid_metrics(base, "BASE") if is_whole else {}
         gap = self._environment_gap(base, new)
         there = {measurement.metric: measurement for measurement in new.outcome.measurements}
         before = {measurement.metric: measurement for measurement in base.outcome.measurements}
         self._seen.update(there, before)
         if not there.keys() <= before.keys():
-            self._only_new.update(
-                m for m in there if m not in before and self._criteria_of(m, case).is_compared
-            )
+            yield from self._metrics_of_new(new, before)
         for metric, measured in before.items():
-            if metric in wrong or not self._criteria_of(metric, case).is_compared:
+            explained = metric not in there and failed_alike and not is_whole
+            if explained or not self._weigher.criteria_of(metric, case).is_compared:
                 continue
             if metric not in there:
                 left_out = new.outcome.why_left_out(metric)
                 verdict = Verdict.INCONCLUSIVE if left_out else Verdict.MISSING
                 why = f"not measured in NEW: {left_out}" if left_out else f"NEW has no {metric}"
                 yield self._row(verdict, metric, base, new, why)
-                continue
-            yield self._compare(base, new, measured, there[metric], gap)
+            elif ended_as and depends_on_environment(metric):
+                yield self._row(
+                    Verdict.INCONCLUSIVE, metric, base, new, f"not comparable: BASE ended as {ended_as}"
+                )
+            elif metric in wrong:
+                yield self._row(Verdict.INVALID, metric, base, new, wrong[metric])
+            else:
+                yield self._compare(base, new, measured, there[metric], gap)
         self._counters.note_counters(new.readings[0], new.outcome, base.readings[0], base.outcome)
 
-    def _numbers_of_failed(self, base: CaseOfSide, new: CaseOfSide) -> Iterator[Row]:
-        """Yield rows for the metrics that BASE measured before it failed: they are not comparable, but must not vanish."""
-        there = {measurement.metric for measurement in new.outcome.measurements}
-        self._seen |= there
-        for measured in base.outcome.measurements:
-            if measured.metric in there and self._criteria_of(measured.metric, new.outcome.case).is_compared:
-                why = f"not comparable: BASE ended as {base.outcome.status}"
-                yield self._row(Verdict.INCONCLUSIVE, measured.metric, base, new, why)
+    def _metrics_of_new(self, new: CaseOfSide, before: Collection[str]) -> Iterator[Row]:
+        """Yield a row for each instruction count that BASE lacks, of which each counts by itself; other metrics get a caution."""
+        case = new.outcome.case
+        for metric in (each.metric for each in new.outcome.measurements if each.metric not in before):
+            if not self._weigher.criteria_of(metric, case).is_compared:
+                continue
+            if case.probe == Probe.INSTRUCTIONS:
+                remarks = Remarks(new_place=new.place_of(metric))
+                ruling = Ruling(Verdict.NEW, detail="only NEW has this metric")
+                yield Row(ruling, case, metric, new.outcome, remarks=remarks)
+            else:
+                self._only_new[metric] += 1
 
     def _environment_gap(self, base: CaseOfSide, new: CaseOfSide) -> EnvironmentGap | None:
         """Return how the environments differ of any two files that have trials of this case."""
@@ -243,38 +271,40 @@ class _Comparing:
     ) -> Row:
         """Return a row with its comparison, not judged yet."""
         metric = after.metric
-        criteria = self._criteria_of(metric, new.outcome.case)
-        if gap is None and is_single_count(before) and is_single_count(after) and metric in self._criteria:
+        criteria = self._weigher.criteria_of(metric, new.outcome.case)
+        if (
+            gap is None
+            and is_single_count(before)
+            and is_single_count(after)
+            and self._weigher.is_for_all_cases(metric)
+        ):
             key = metric, before.samples[0], after.samples[0]
             if key not in self._weighed_counts:
-                self._weighed_counts[key] = self._weigh(criteria, before, after, gap)
+                self._weighed_counts[key] = self._weigh(base, new, before, after, gap)
             weighed = self._weighed_counts[key]
         else:
-            weighed = self._weigh(criteria, before, after, gap)
+            weighed = self._weigh(base, new, before, after, gap)
         remarks = Remarks(new.place_of(metric), base.place_of(metric))
         outcomes = new.outcome, base.outcome
-        return Row(_NOT_JUDGED_YET, new.outcome.case, metric, *outcomes, criteria.rule, remarks, *weighed)
+        return Row(DRAFT, new.outcome.case, metric, *outcomes, criteria.rule, remarks, *weighed)
 
     def _weigh(
-        self, criteria: MetricCriteria, before: Measurement, after: Measurement, gap: EnvironmentGap | None
+        self,
+        base: CaseOfSide,
+        new: CaseOfSide,
+        before: Measurement,
+        after: Measurement,
+        gap: EnvironmentGap | None,
     ) -> tuple[Comparison, Criteria]:
         """Return the comparison of two measurements, and the criteria to judge it by."""
-        # Trials that took turns on one machine differ only in what is compared.
-        gap = None if are_paired(before, after) else gap
-        why = self._comparability.obstacle(gap, after.metric, after, before)
-        self._is_held_back = self._is_held_back or bool(gap and why == gap.why)
-        why = why or self._mixed_methods(before) or self._mixed_methods(after)
-        obstacle = f"not comparable: {why}" if why else ""
-        found = weigh(*evidence_of(before, after), alpha=self._settings.alpha, obstacle=obstacle)
-        return found, self._settings.criteria_of(criteria, before)
-
-    def _mixed_methods(self, measurement: Measurement) -> str:
-        """Say how the trials of one side were measured differently; different counters matter even with --compare-anyway."""
-        mixed = measurement.details.mixed if measurement.details else None
-        for key, why in (mixed or {}).items():
-            if key == "counter" or not self._settings.compare_anyway:
-                return why
-        return ""
+        criteria = self._weigher.criteria_of(after.metric, new.outcome.case)
+        return self._weigher.weigh(
+            _measured_side(base, before),
+            _measured_side(new, after),
+            criteria,
+            gap,
+            new.readings[0].run.settings,
+        )
 
     def _missing(self) -> Iterator[Row]:
         """Yield the rows of cases that NEW should have: those of BASE, and those that NEW planned itself."""
@@ -309,3 +339,7 @@ def _failure_reason(found: CaseOfSide) -> str:
     """Return the message of a failure, after a colon; empty if there is none."""
     failure = found.outcome.failure
     return f": {failure.message}" if failure and failure.message else ""
+
+
+def _measured_side(side: CaseOfSide, measurement: Measurement) -> MeasuredSide:
+    return MeasuredSide(side.outcome, measurement, any(map(was_measured, side.readings)))

@@ -1,4 +1,4 @@
-"""What a comparison of two sides reports besides its rows: means, environments, cautions, and errors if nothing was compared."""
+"""Summarise a comparison of two sides: means, environments, cautions, and errors if nothing was compared."""
 
 from __future__ import annotations
 
@@ -66,12 +66,18 @@ def file_cautions(base: SideFiles, new: SideFiles) -> list[Caution]:
     return cautions + unknowns(*(reading.run.environment for reading in files))
 
 
-def only_new_cautions(cases_by_metric: Mapping[str, int]) -> list[Caution]:
-    """Return a caution about metrics that only NEW has, if there are any."""
-    if not cases_by_metric:
-        return []
-    named = ", ".join(f"{metric} ({count_of(n, 'case')})" for metric, n in cases_by_metric.items())
-    return [make_caution(CautionKind.ONLY_IN_NEW, metrics=named)]
+def only_new_cautions(cases_by_metric: Mapping[str, int], cases_by_probe: Mapping[str, int]) -> list[Caution]:
+    """Return a caution about metrics that only NEW has, and one about probes, if there are any."""
+    found = []
+    if cases_by_metric:
+        found.append(make_caution(CautionKind.ONLY_IN_NEW, metrics=_counted_cases(cases_by_metric)))
+    if cases_by_probe:
+        found.append(make_caution(CautionKind.PROBES_ONLY_IN_NEW, probes=_counted_cases(cases_by_probe)))
+    return found
+
+
+def _counted_cases(cases: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} ({count_of(number, 'case')})" for name, number in cases.items())
 
 
 def no_common_case(base: SideFiles, new: SideFiles) -> UsageError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -10,12 +9,14 @@ from functools import cached_property
 
 from msgspec import Struct, structs
 
+from torchstone.core.cautions import merged
 from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import Case, FilePlace, Measurement, Outcome, Reading
 from torchstone.core.vocabulary import NOT_AVAILABLE, PASSED
 from torchstone.formats.merge import merge, no_match, select
 from torchstone.gate.baseline import Baseline, select_pair
+from torchstone.gate.disturbance import mark_disturbed
 from torchstone.gate.judgement import PassRate
 from torchstone.gate.sanity import find_inconsistencies
 
@@ -150,8 +151,9 @@ def _join(outcomes: Sequence[Outcome]) -> Outcome:
     for outcome in outcomes:
         for measurement in outcome.measurements:
             by_metric.setdefault(measurement.metric, []).append(measurement)
-    joined = tuple(_join_trials(found) for found in by_metric.values())
-    return structs.replace(failed or outcomes[0], measurements=joined)
+    joined = tuple(mark_disturbed(_join_trials(found), outcomes) for found in by_metric.values())
+    cautions = merged(caution for outcome in outcomes for caution in outcome.cautions)
+    return structs.replace(failed or outcomes[0], measurements=joined, cautions=cautions)
 
 
 def _join_trials(found: Sequence[Measurement]) -> Measurement:
@@ -182,14 +184,7 @@ def _join_details(found: Sequence[Measurement], trials: tuple[int, ...]) -> Meas
 
 def find_invalid_metrics(found: CaseOfSide, side: str) -> dict[str, str]:
     """Return the metrics of one side whose values cannot be right, and why."""
-    measured = found.outcome.measurements
-    not_finite = {
-        each.metric: f"{side}: a sample is not a finite number"
-        for each in measured
-        if not all(map(math.isfinite, each.samples))
-    }
-    finite = tuple(each for each in measured if each.metric not in not_finite) if not_finite else measured
-    return not_finite | {metric: f"{side}: {why}" for metric, why in find_inconsistencies(finite)}
+    return {metric: f"{side}: {why}" for metric, why in find_inconsistencies(found.outcome.measurements)}
 
 
 def count_passing(pairs: Sequence[tuple[CaseOfSide, CaseOfSide]]) -> PassRate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 
 from msgspec import Struct, structs
 
@@ -13,8 +14,9 @@ from torchstone.core.cautions import Caution, merged
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.details.outcome_details import OutcomeDetails
 from torchstone.core.records import Case, Measurement, Outcome, estimate
+from torchstone.core.text.units import duration_text
 from torchstone.core.vocabulary import COMPILE_SECONDS, NOT_AVAILABLE, PASSED, Verdict
-from torchstone.gate.blocking_policy import comparison_policy
+from torchstone.gate.blocking_policy import Policy, comparison_policy
 from torchstone.gate.criteria import Criteria
 from torchstone.gate.judge import judge
 from torchstone.gate.judgement import Ruling
@@ -26,7 +28,7 @@ _OFTEN = 2  # this many more failures than the other side: a single one may be t
 
 
 class AbSettings(Struct, frozen=True):
-    """How two sides are compared: margin, significance level, and time budget.
+    """How two sides are compared: margin and significance level. ``budget`` are the seconds of one comparison of a self-test.
 
     ``fresh``: every worker compiles from scratch. ``slow_down`` is the share of extra work added to B's calls, to test whether
     it is detected.
@@ -43,6 +45,16 @@ class AbSettings(Struct, frozen=True):
     slow_down: float = 0.0
 
     @property
+    def compiles_always(self) -> bool:
+        """Return whether every worker compiles from scratch."""
+        return self.fresh or self.metric == "compile"
+
+    @property
+    def least_pairs(self) -> int:
+        """Return the number of pairs before which no verdict is possible."""
+        return max(self.fewest_pairs, fewest_pairs(self.alpha))
+
+    @property
     def criteria(self) -> Criteria:
         """Return the criteria of each case, on its own, because it is judged after every pair."""
         return Criteria(self.margin, self.alpha, better="lower")
@@ -51,25 +63,46 @@ class AbSettings(Struct, frozen=True):
 class Contest:
     """One case and its pairs so far. ``planned`` is the case in the plan of each side.
 
-    ``ruling`` is set when the case is decided or given up.
+    ``ruling`` is set, under the policy, when the case is decided or given up.
     """
 
-    def __init__(self, case: Case, planned: tuple[Case, Case], number: int, settings: AbSettings) -> None:
+    def __init__(
+        self,
+        case: Case,
+        planned: tuple[Case, Case],
+        number: int,
+        settings: AbSettings,
+        policy: Policy | None = None,
+    ) -> None:
         self.case = case
         self.planned = planned
         self.number = number
-        self.seconds = 0.0
+        self.compile_seconds = 0.0  # of the first pair, if later ones use a cache
         self.ruling: Ruling | None = None
         self.is_decided_by_failure = False
         self._settings = settings
+        self._policy = policy or comparison_policy()
         self._weighed: Comparison | None = None
         self._trials: tuple[list[tuple[float, ...]], list[tuple[float, ...]]] = ([], [])
         self._last: tuple[Outcome, Outcome] | None = None
         self._failed: tuple[bool, bool] | None = None
         self._failures = 0  # in a row
         self._failed_pairs = [0, 0]  # in all, by side
-        self._tried = 0
+        self._durations: list[float] = []  # seconds of each pair
+        self._cut_off = ""
         self._cautions: tuple[list[Caution], list[Caution]] = ([], [])
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds that all pairs took."""
+        return sum(self._durations)
+
+    @property
+    def pair_seconds(self) -> float | None:
+        """Return how long another pair will probably take; None before the first."""
+        if len(self._durations) > 1:
+            return median(self._durations[1:])
+        return max(0.1 * self.seconds, self.seconds - self.compile_seconds) if self._durations else None
 
     @property
     def pairs(self) -> int:
@@ -104,13 +137,15 @@ class Contest:
         found = self.comparison
         return Effect(found.ratio, found.low, found.high) if found else None
 
-    def take(self, played: PairResult) -> None:
-        """Add a pair, and judge the case."""
+    def take(self, played: PairResult, seconds: float = 0.0) -> None:
+        """Add a pair, which took this long, and judge the case."""
+        if not self._durations and not self._settings.compiles_always:
+            self.compile_seconds = max(map(_compile_seconds, played.outcomes))
+        self._durations.append(seconds)
         self._last = played.outcomes
         for side, outcome in enumerate(played.outcomes):
             self._cautions[side].extend(outcome.cautions)
         failed = tuple(outcome.status != PASSED for outcome in played.outcomes)
-        self._tried += 1
         self._failed_pairs = [count + each for count, each in zip(self._failed_pairs, failed, strict=True)]
         if any(failed) or not all(played.times):
             self._take_failure((failed[0], failed[1]), played)
@@ -123,11 +158,10 @@ class Contest:
 
     def _judge(self) -> None:
         """Judge the pairs so far, if there are enough; an inconclusive case continues."""
-        least = max(self._settings.fewest_pairs, fewest_pairs(self._settings.alpha))
         found = self.comparison
-        if found is None or self.pairs < least:
+        if found is None or self.pairs < self._settings.least_pairs:
             return
-        ruling = judge(found, self._settings.criteria, comparison_policy(), METRICS[self._settings.metric])
+        ruling = judge(found, self._settings.criteria, self._policy, METRICS[self._settings.metric])
         if ruling.verdict is not Verdict.INCONCLUSIVE:
             self.ruling = self._with_failures(ruling)
 
@@ -137,12 +171,17 @@ class Contest:
         if not a and not b:
             return ruling
         named = [
-            f"{name} failed in {count} of {self._tried} pairs"
+            f"{name} failed in {count} of {len(self._durations)} pairs"
             for name, count in (("A", a), ("B", b))
             if count
         ]
         verdict = Verdict.REGRESSION if b >= a + _OFTEN else ruling.verdict
-        return structs.replace(ruling, verdict=verdict, detail="; ".join(named))
+        blocks = self._policy.blocks(verdict)
+        return structs.replace(ruling, verdict=verdict, blocks=blocks, detail="; ".join(named))
+
+    def _rule(self, verdict: Verdict, detail: str) -> Ruling:
+        """Return a ruling that does not follow from the numbers."""
+        return Ruling(verdict, self._policy.blocks(verdict), detail)
 
     def _take_failure(self, failed: tuple[bool, bool], played: PairResult) -> None:
         """Decide by a failure if it occurs twice in a row: the first may be the machine's fault. A timeout is not repeated."""
@@ -155,47 +194,57 @@ class Contest:
             return
         verdicts = {(False, True): Verdict.REGRESSION, (True, False): Verdict.IMPROVEMENT}
         verdict = verdicts.get(failed, Verdict.INCONCLUSIVE)
-        self.ruling = Ruling(
-            verdict, detail=_describe_failures(played.outcomes) or "no time could be measured"
-        )
+        self.ruling = self._rule(verdict, _describe_failures(played.outcomes) or "no time could be measured")
         self.is_decided_by_failure = any(failed)
 
     @property
     def is_in_doubt(self) -> bool:
         """Return whether the last pair failed for the first time, and must be repeated before that counts."""
-        return self._failures == 1 and not self.verdict
+        return self._failures == 1 and not self.verdict and not self._cut_off
 
     @property
     def is_begun(self) -> bool:
         """Return whether any pair was tried."""
         return self._last is not None
 
+    def cut_off(self, seconds: float, phase: str) -> None:
+        """Note that a pair was ended after this many seconds, because the budget was spent."""
+        number = "the first pair" if not self._durations else f"pair {len(self._durations) + 1}"
+        self._cut_off = f"{number}, which was cut off after {duration_text(seconds)} ({phase})"
+
     def give_up(self) -> None:
         """End the case as inconclusive: the budget is spent."""
-        self.ruling = Ruling(Verdict.INCONCLUSIVE, detail=self._why_open())
+        self.ruling = self._rule(Verdict.INCONCLUSIVE, self._why_open())
 
     def _why_open(self) -> str:
         failures = _describe_failures(self._last) if self._last else ""
         if failures:
             return f"{failures}; the pair before did not fail the same way"
         if not self.pairs:
-            return "the budget was spent before a pair was measured"
-        if self.pairs == 1:
-            return "the budget was spent after one pair, which is not enough to decide"
-        if self.pairs < (fewest := fewest_pairs(self._settings.alpha)):
-            return f"the budget was spent after {self.pairs} pairs, and at least {fewest} are needed to decide: increase --budget"
-        more = self._more_pairs()
+            when = f"during {self._cut_off}" if self._cut_off else "before a pair was measured"
+            return f"the budget was spent {when}"
+        if self.pairs < (least := self._settings.least_pairs):
+            done = "one pair" if self.pairs == 1 else f"{self.pairs} pairs"
+            return f"the budget was spent after {done}, and at least {least} are needed to decide: {self._more_text(least - self.pairs)}"
+        more = self.more_pairs()
         if more is None:
             return "too noisy to estimate how many pairs are needed"
-        return f"about {more} more {'pair' if more == 1 else 'pairs'} would settle it"
+        return f"{self._more_text(more)} would settle it"
 
-    def _more_pairs(self) -> int | None:
-        """Estimate how many more pairs a decision needs."""
+    def _more_text(self, more: int) -> str:
+        took = (self.pair_seconds or 0.0) * more
+        return f"about {more} more {'pair' if more == 1 else 'pairs'}" + (
+            f" ({duration_text(took)})" if took else ""
+        )
+
+    def more_pairs(self) -> int | None:
+        """Estimate how many more pairs a decision needs; None if that cannot be estimated."""
+        if self.pairs < self._settings.least_pairs:
+            return self._settings.least_pairs - self.pairs
         test = PairedTest(self._settings.margin, self._settings.alpha)
         for log in self.comparison.logs if self.comparison else ():
             test.add(log)
-        more = test.more_pairs()
-        return None if more is None else max(more, self._settings.fewest_pairs - self.pairs)
+        return test.more_pairs()
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
@@ -230,6 +279,11 @@ class Contest:
         samples = tuple(time for trial in trials for time in trial)
         stated = MeasurementDetails(trials=tuple(map(len, trials)), pairs=self._settings.session)
         return (Measurement(METRICS[self._settings.metric], samples, stated),)
+
+
+def _compile_seconds(outcome: Outcome) -> float:
+    phases = outcome.details.phases if outcome.details else None
+    return phases.get("compile", 0.0) if phases else 0.0
 
 
 def _describe_failures(outcomes: tuple[Outcome, Outcome]) -> str:

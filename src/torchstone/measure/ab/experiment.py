@@ -16,9 +16,13 @@ from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Outcome
+from torchstone.core.vocabulary import Verdict
+from torchstone.gate.blocking_policy import Policy
+from torchstone.measure.ab.budget import Budget, Pace
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
 from torchstone.measure.ab.pair import (
     CodeOrigin,
+    PairCutOffError,
     PairResult,
     PairWorker,
     measure_pair,
@@ -31,12 +35,17 @@ from torchstone.measure.journal import Journal
 from torchstone.measure.procedures.procedure import SingleProcedure
 from torchstone.measure.supervisor import Supervisor, Watcher, WorkerLimits
 from torchstone.worker.protocol.jobs import MeasureJob
+from torchstone.worker.protocol.replies import PHASES
 
 NANOSECONDS_A_MILLISECOND = 1e6
+_AMPLE = 1.5  # times the least that a verdict takes, if no budget is given
+_CONFIRMING = 10.0  # seconds to confirm a failure, and twice the time of the pairs so far
 
 
-def make_contests(sides: Sequence[Side], settings: AbSettings) -> tuple[list[Contest], list[Caution]]:
-    """Return the cases that both sides have, and cautions for those that only one has."""
+def make_contests(
+    sides: Sequence[Side], settings: AbSettings, policy: Policy | None = None
+) -> tuple[list[Contest], list[Caution]]:
+    """Return the cases that both sides have, to be judged under a policy, and cautions for those that only one has."""
     plans = [{_common_case(case, sides): case for case in side.run.plan} for side in sides]
     both = [case for case in plans[0] if case in plans[1]]
     cautions = []
@@ -51,7 +60,8 @@ def make_contests(sides: Sequence[Side], settings: AbSettings) -> tuple[list[Con
             "A and B have no case in common", advice="; ".join(caution.text for caution in cautions[:4])
         )
     contests = [
-        Contest(case, (plans[0][case], plans[1][case]), number, settings) for number, case in enumerate(both)
+        Contest(case, (plans[0][case], plans[1][case]), number, settings, policy)
+        for number, case in enumerate(both)
     ]
     return contests, cautions
 
@@ -78,8 +88,8 @@ class PairRunner:
         self._chance = random.Random(settings.seed)  # noqa: S311  (orders, not secrets)
         self._measured: set[int] = set()  # the cases that the current zygotes have measured a pair of
 
-    def measure(self, contest: Contest) -> None:
-        """Measure one pair of a case.
+    def measure(self, contest: Contest, until: float = math.inf) -> None:
+        """Measure one pair of a case, or cut it off at ``until``, on the monotonic clock.
 
         All workers of a zygote share its memory layout, which may change short calls by 1 to 3 %, and more pairs would not average
         that out. If the sides cannot swap zygotes at random, every pair of a case gets new ones.
@@ -91,16 +101,37 @@ class PairRunner:
                 wait()
             self._measured.clear()
         self._measured.add(contest.number)
-        result = (
-            self._compile_both(contest) if self.settings.metric == "compile" else self._time_both(contest)
-        )
-        contest.seconds += time.monotonic() - began
+        measure = self._compile_both if self.settings.metric == "compile" else self._time_both
+        try:
+            result = measure(contest, until)
+        except PairCutOffError as cut:
+            contest.cut_off(time.monotonic() - began, cut.phase)
+            return
         for side, code in zip(self.sides, result.code, strict=True):
             if code.strays:
                 raise _not_in_tree(side, code.strays)
             if code.is_known:
                 self._imported = (self._imported or set()) | set(code.imported)
-        contest.take(result)
+        contest.take(result, time.monotonic() - began)
+
+    def estimate_pace(self, contest: Contest, cases: int, budget: Budget) -> Pace:
+        """Estimate from the first pair of a case how long the verdicts of all cases take; a budget that was not given allows for that."""
+        pair = contest.pair_seconds or 0.0
+        if need_separate_zygotes(self.sides):  # which are restarted from the second pair on
+            pair += min(side.loading_seconds for side in self.sides)
+        fewest = self.settings.least_pairs
+        total = budget.spent + pair * (fewest * cases - 1) + contest.compile_seconds * (cases - 1)
+        budget.extend(_AMPLE * total)
+        return Pace(
+            contest.seconds,
+            contest.compile_seconds,
+            pair,
+            fewest,
+            cases,
+            total,
+            budget.seconds,
+            budget.is_given,
+        )
 
     def caution(self) -> Caution | None:
         """Return a caution if no file that differs between the sides was imported, as far as workers reported imports."""
@@ -120,7 +151,7 @@ class PairRunner:
         is_same = self.sides[0].session.world == self.sides[1].session.world
         return launchers[::-1] if is_same and self._chance.random() < 0.5 else launchers
 
-    def _time_both(self, contest: Contest) -> PairResult:
+    def _time_both(self, contest: Contest, until: float) -> PairResult:
         """Time one worker of each side, taking turns."""
 
         def starter(launcher: Launcher, case: Case, job: MeasureJob) -> Callable[[], PairWorker]:
@@ -133,11 +164,11 @@ class PairRunner:
                 for job, share in zip(jobs, (0.0, self.settings.slow_down), strict=True)
             ]
         starts = [starter(*each) for each in zip(self._launchers(), contest.planned, jobs, strict=True)]
-        result = measure_pair(starts, self._chance, contest.case, self._watcher)
+        result = measure_pair(starts, self._chance, contest.case, self._watcher, until)
         one, other = (tuple(time / NANOSECONDS_A_MILLISECOND for time in times) for times in result.times)
         return structs.replace(result, times=(one, other))
 
-    def _compile_both(self, contest: Contest) -> PairResult:
+    def _compile_both(self, contest: Contest, until: float) -> PairResult:
         """Compile from scratch in one worker of each side, one after the other."""
         jobs, launchers = self._jobs(contest, fresh=True), self._launchers()
         outcomes: dict[int, Outcome] = {}
@@ -145,7 +176,7 @@ class PairRunner:
         for number in (0, 1) if self._chance.random() < 0.5 else (1, 0):
             job = jobs[number]
             procedure = SingleProcedure(replace(job, options=replace(job.options, repeat=1)))
-            supervisor = self._supervisor(launchers[number], procedure)
+            supervisor = self._supervisor(launchers[number], procedure, until)
             with closing(supervisor.execute([contest.planned[number]])) as ended:
                 (outcomes[number],) = ended
             codes[number] = origin_of_report(procedure.report())
@@ -153,8 +184,30 @@ class PairRunner:
         one, other = (_compile_times(each) for each in pair)
         return PairResult((one, other), pair, (codes[0], codes[1]))
 
-    def _supervisor(self, launcher: Launcher, procedure: SingleProcedure) -> Supervisor:
-        return Supervisor(launcher, self._limits, lambda *_: procedure, lambda _: None, self._watcher)
+    def _supervisor(self, launcher: Launcher, procedure: SingleProcedure, until: float) -> Supervisor:
+        watcher = _WatcherUntil(self._watcher, until)
+        return Supervisor(launcher, self._limits, lambda *_: procedure, lambda _: None, watcher)
+
+
+class _WatcherUntil:
+    """Passes everything on to a watcher, and cuts the pair off when its time is over."""
+
+    def __init__(self, watcher: Watcher, until: float) -> None:
+        self._watcher = watcher
+        self._until = until
+        self._phase: str = PHASES[0]
+        self.started = watcher.started
+
+    def entered(self, case: Case, phase: str) -> None:
+        """Pass on that the case has entered this phase."""
+        self._phase = phase
+        self._watcher.entered(case, phase)
+
+    def tick(self) -> None:
+        """Pass on that time has passed; raise PairCutOffError if it was the last."""
+        if time.monotonic() >= self._until:
+            raise PairCutOffError(self._phase)
+        self._watcher.tick()
 
 
 def need_separate_zygotes(sides: Sequence[Side]) -> bool:
@@ -182,17 +235,22 @@ def decide(
     runner: PairRunner,
     journals: Sequence[Journal],
     repro: Callable[[Contest], str],
+    budget: Budget,
 ) -> Generator[Contest, None, None]:
     """Measure pairs of all undecided cases in turn, and yield the case after every pair; decided cases are on disk first.
 
-    When the budget is spent, the rest is inconclusive; only a pair that has just failed is repeated, so that a crash is confirmed.
+    When the budget is spent, the rest is inconclusive, and a pair that will not end in time is not started. Only a pair that has
+    just failed is repeated, so that a crash is confirmed; that may take twice as long as its pairs so far, and ten seconds.
     """
-    deadline = time.monotonic() + runner.settings.budget
     waiting = deque(contests)
     while waiting:
         contest = waiting.popleft()
-        if time.monotonic() < deadline or contest.is_in_doubt:
-            runner.measure(contest)
+        if contest.is_in_doubt:
+            runner.measure(
+                contest, max(budget.end_of_pairs, time.monotonic() + 2 * contest.seconds + _CONFIRMING)
+            )
+        elif (contest.pair_seconds or 0.0) < budget.left:
+            runner.measure(contest, budget.end_of_pairs)
         else:
             contest.give_up()
         if contest.verdict:
@@ -204,6 +262,20 @@ def decide(
         yield contest
     for journal in journals:
         journal.finish()
+
+
+def estimate_missing(contests: Sequence[Contest]) -> float | None:
+    """Estimate how many seconds of further pairs would decide the cases that no time was left for; None if no pair shows that."""
+    known = [each.pair_seconds for each in contests if each.pairs and each.pair_seconds is not None]
+    missing = [
+        each for each in contests if each.verdict is Verdict.INCONCLUSIVE and not each.is_decided_by_failure
+    ]
+    if not known or not missing:
+        return None
+    usual = sum(known) / len(known)
+    needed = [(each.more_pairs(), each.pair_seconds or usual) for each in missing]
+    seconds = sum(more * pair for more, pair in needed if more is not None)
+    return seconds or None
 
 
 def write(contest: Contest, journals: Sequence[Journal], repro: Callable[[Contest], str]) -> None:

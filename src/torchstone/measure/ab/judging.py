@@ -1,4 +1,4 @@
-"""Combine the contests of two sides into one judgement, with policy and quarantine, as for every other command."""
+"""Combine the contests of two sides, which were judged under a policy, into one judgement, with the quarantine applied."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from torchstone.gate.blocking_policy import Policy
 from torchstone.gate.judgement import Judgement, Overview, Remarks, Row, Ruling
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
 from torchstone.measure.ab.sides import Side
-
-_OPEN = Ruling(Verdict.INCONCLUSIVE, detail="stopped before it was decided")
 
 
 class Unmatched(Struct, frozen=True):
@@ -47,15 +45,17 @@ def judge_contests(
     environment: Sequence[str] = (),
     cautions: Sequence[Caution] = (),
 ) -> Judgement:
-    """Judge all contests under a policy. ``places`` are the run files of A and B."""
-    rows = [_row_of(contest, settings, repro(contest), places) for contest in contests]
-    rows += [
-        _row_of_one_side(case, Verdict.MISSING, "only A has this case", settings) for case in unmatched.only_a
-    ]
-    rows += [
-        _row_of_one_side(case, Verdict.NEW, "only B has this case", settings) for case in unmatched.only_b
-    ]
-    judged = [_with_policy(row, policy, exemptions) for row in rows]
+    """Combine all contests. ``policy`` is the one that they were judged under; ``places`` are the run files of A and B."""
+
+    def rule(verdict: Verdict, detail: str) -> Ruling:
+        return Ruling(verdict, policy.blocks(verdict), detail)
+
+    still_open = rule(Verdict.INCONCLUSIVE, "stopped before it was decided")
+    rows = [_row_of(each, each.ruling or still_open, settings, repro(each), places) for each in contests]
+    missing, new = rule(Verdict.MISSING, "only A has this case"), rule(Verdict.NEW, "only B has this case")
+    rows += [Row(missing, case, METRICS[settings.metric]) for case in unmatched.only_a]
+    rows += [Row(new, case, METRICS[settings.metric]) for case in unmatched.only_b]
+    judged = [_exempt(row, policy, exemptions) for row in rows]
     overview = Overview(settings.alpha, len(contests), environment=tuple(environment))
     return Judgement(
         policy,
@@ -67,11 +67,13 @@ def judge_contests(
     )
 
 
-def _row_of(contest: Contest, settings: AbSettings, repro: str, places: tuple[FilePlace, FilePlace]) -> Row:
+def _row_of(
+    contest: Contest, ruling: Ruling, settings: AbSettings, repro: str, places: tuple[FilePlace, FilePlace]
+) -> Row:
     by_failure = contest.is_decided_by_failure or not contest.pairs
     begun = contest.is_begun
     return Row(
-        contest.ruling or _OPEN,
+        ruling,
         contest.case,
         ACCURACY if by_failure else METRICS[settings.metric],
         contest.outcome(1, repro) if begun else None,
@@ -82,13 +84,11 @@ def _row_of(contest: Contest, settings: AbSettings, repro: str, places: tuple[Fi
     )
 
 
-def _row_of_one_side(case: Case, verdict: Verdict, detail: str, settings: AbSettings) -> Row:
-    return Row(Ruling(verdict, detail=detail), case, METRICS[settings.metric])
-
-
-def _with_policy(row: Row, policy: Policy, exemptions: Exemptions) -> Row:
-    """Apply quarantine and policy to a row."""
+def _exempt(row: Row, policy: Policy, exemptions: Exemptions) -> Row:
+    """Apply the quarantine to a row."""
     entry: QuarantineEntry | None
     entry, verdict, detail = exemptions.apply(row.verdict, row.case, row.metric, row.rule, row.detail)
+    if entry is None:
+        return row
     ruling = structs.replace(row.ruling, verdict=verdict, detail=detail, blocks=policy.blocks(verdict))
     return structs.replace(row, ruling=ruling, remarks=structs.replace(row.remarks, quarantine=entry))

@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from torchstone.core.records import Case, Outcome
 from torchstone.measure.case_end import Ending, LastReply, make_outcome, out_of_memory_status
+from torchstone.measure.executors.memory import MemoryWatch, count_kernel_kills
 from torchstone.measure.executors.protocol import Launcher
 from torchstone.measure.executors.worker_handle import STACKS_WAIT
-from torchstone.measure.memory import MemoryWatch, count_kernel_kills
 from torchstone.measure.supervisor import Watcher, WorkerLimits, is_last
 from torchstone.worker.protocol.jobs import MakeCalls, MeasureJob, PairPart
 from torchstone.worker.protocol.replies import (
@@ -37,6 +37,14 @@ MOST_EXCHANGES = 300
 SETTLING_EXCHANGES = 2  # not counted, until caches and clock rates are stable
 _TICK = 0.05
 _EXIT_WAIT = 5.0
+
+
+class PairCutOffError(Exception):
+    """A pair was not finished in time: the phase it was in."""
+
+    def __init__(self, phase: str) -> None:
+        super().__init__(phase)
+        self.phase = phase
 
 
 class CodeOrigin(Struct, frozen=True):
@@ -191,23 +199,30 @@ class PairWorker:
 
 
 def measure_pair(
-    start: Sequence[Callable[[], PairWorker]], chance: random.Random, case: Case, watcher: Watcher
+    start: Sequence[Callable[[], PairWorker]],
+    chance: random.Random,
+    case: Case,
+    watcher: Watcher,
+    until: float = math.inf,
 ) -> PairResult:
-    """Start a worker of A and one of B in random order, and let them take turns if both get ready."""
+    """Start a worker of A and one of B in random order, and let them take turns if both get ready.
+
+    Raise PairCutOffError if it takes longer than ``until``, on the monotonic clock.
+    """
     order = [0, 1] if chance.random() < 0.5 else [1, 0]
     players: dict[int, PairWorker] = {}
     try:
         for side in order:
             players[side] = start[side]()
         pair = (players[0], players[1])
-        _wait_until(pair, lambda: all(each.is_ready or each.is_over for each in pair), case, watcher)
+        _wait_until(pair, lambda: all(each.is_ready or each.is_over for each in pair), case, watcher, until)
         times: list[tuple[float, ...]] = [(), ()]
         if all(each.is_ready for each in pair) and not any(each.code.strays for each in pair):
             watcher.entered(case, "turns")
-            times = _take_turns(pair, chance, case, watcher)
+            times = _take_turns(pair, chance, case, watcher, until)
         for each in pair:
             each.give_turn(0)
-        _wait_until(pair, lambda: all(each.is_over for each in pair), case, watcher)
+        _wait_until(pair, lambda: all(each.is_over for each in pair), case, watcher, until)
         outcomes = (players.pop(0).end(), players.pop(1).end())
         return PairResult((times[0], times[1]), outcomes, (pair[0].code, pair[1].code))
     finally:
@@ -216,7 +231,7 @@ def measure_pair(
 
 
 def _take_turns(
-    pair: tuple[PairWorker, PairWorker], chance: random.Random, case: Case, watcher: Watcher
+    pair: tuple[PairWorker, PairWorker], chance: random.Random, case: Case, watcher: Watcher, until: float
 ) -> list[tuple[float, ...]]:
     """Measure exchanges of one turn each, with the same number of calls, each in random order."""
     fastest = min(each.each or TURN for each in pair)
@@ -227,25 +242,27 @@ def _take_turns(
         time.monotonic() - began < LONGEST_PAIR or len(exchanges) < SETTLING_EXCHANGES + FEWEST_EXCHANGES
     ):
         for side in (0, 1) if chance.random() < 0.5 else (1, 0):
-            if not _take_turn(pair[side], calls, case, watcher):
+            if not _take_turn(pair[side], calls, case, watcher, until):
                 return [(), ()]
         exchanges.append((pair[0].took or 1.0, pair[1].took or 1.0))
     return [tuple(side) for side in zip(*exchanges[SETTLING_EXCHANGES:], strict=True)]
 
 
-def _take_turn(player: PairWorker, calls: int, case: Case, watcher: Watcher) -> bool:
+def _take_turn(player: PairWorker, calls: int, case: Case, watcher: Watcher, until: float) -> bool:
     """Give one worker a turn; return whether it completed it."""
     player.give_turn(calls)
-    _wait_until((player,), lambda: player.took is not None or player.is_over, case, watcher)
+    _wait_until((player,), lambda: player.took is not None or player.is_over, case, watcher, until)
     return player.took is not None
 
 
 def _wait_until(
-    players: Sequence[PairWorker], condition: Callable[[], bool], case: Case, watcher: Watcher
+    players: Sequence[PairWorker], condition: Callable[[], bool], case: Case, watcher: Watcher, until: float
 ) -> None:
     """Read from workers until a condition holds; workers that exceed their limits are killed, so it always will."""
     phase = ""
     while not condition():
+        if time.monotonic() >= until:
+            raise PairCutOffError(players[0].phase)
         with selectors.DefaultSelector() as selector:
             for descriptor in [each for player in players for each in player.watched()]:
                 selector.register(descriptor, selectors.EVENT_READ)

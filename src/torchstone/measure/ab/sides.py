@@ -4,32 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case, Run
+from torchstone.measure.ab.benchmark_files import Borrowed, SideFolder, give_files
 from torchstone.measure.ab.changed_files import Changes, find_changes
 from torchstone.measure.ab.side_spec import SideSpec
-from torchstone.measure.ab.worktrees import GIT_TIMEOUT, remove_worktree, sweep_worktrees, worktree_name
-from torchstone.measure.code.git import ask_git
+from torchstone.measure.ab.worktrees import Worktree, check_out, find_commit, sweep_worktrees
 from torchstone.measure.measuring import make_job, settings_of_run
 from torchstone.measure.runner import PlanRequest, prepare_run
 from torchstone.measure.session import Session
-from torchstone.measure.targets import hash_file
 from torchstone.worker import worker_environment
+from torchstone.worker.cache_template import is_filled
 from torchstone.worker.machine.external_programs import ask
 from torchstone.worker.process_tree import ignoring_interrupts
 from torchstone.worker.protocol.jobs import CodeTree, MeasureJob, PairPart
 from torchstone.worker.scratch import Scratch, make_scratch
 from torchstone.worker.worker_environment import World
 
+Step = Callable[[str], AbstractContextManager[None]]
+"""Encloses a step of the preparation, and shows it."""
 OLDEST_PYTHON = (3, 11)
 _PYTHON_TIMEOUT = 60.0
 _ABOUT_PYTHON = """
@@ -41,55 +46,6 @@ except metadata.PackageNotFoundError:
     torch = "unknown" if importlib.util.find_spec("torch") else ""
 print(json.dumps({"version": platform.python_version(), "tuple": sys.version_info[:2], "torch": torch}))
 """
-
-
-class Worktree(Struct, frozen=True):
-    """A git worktree: its path, its repository, and its commit."""
-
-    path: str
-    root: str
-    commit: str
-
-    def place(self, path: str) -> str:
-        """Return the corresponding path in this worktree, if the path is in the repository; else the path itself."""
-        real = os.path.realpath(path)
-        if real != self.root and not real.startswith(self.root + os.sep):
-            return path
-        return os.path.normpath(os.path.join(self.path, os.path.relpath(real, self.root)))
-
-
-def find_commit(revision: str) -> tuple[str, str]:
-    """Return the repository around the working folder, and the commit of a revision."""
-    root = ask_git(["rev-parse", "--show-toplevel"]).out.strip()
-    if not root:
-        raise UsageError(f"rev={revision}: this folder is not in a git repository")
-    root = os.path.realpath(root)
-    commit = ask_git(["rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"], root).out.strip()
-    if not commit:
-        raise UsageError(
-            f"rev={revision}: {root} has no such revision", advice="list the revisions: 'git log'"
-        )
-    return root, commit
-
-
-@contextlib.contextmanager
-def check_out(revision: str, scratch: Scratch) -> Iterator[Worktree]:
-    """Check out a revision of the repository around the working folder as a worktree; remove it afterwards."""
-    root, commit = find_commit(revision)
-    path = worktree_name(scratch.path, commit)
-    try:
-        # git inherits the lock: if this process is killed, git still writes there.
-        made = ask_git(["worktree", "add", "--detach", path, commit], root, GIT_TIMEOUT, keep=(scratch.lock,))
-        if made.code != 0:
-            is_partial = "promisor remote" in made.err
-            advice = (
-                f"files are missing in this partial clone; fetch them first: git archive {commit} >/dev/null"
-            )
-            problem = f"rev={revision}: git cannot check it out: {made.err.strip()}"
-            raise UsageError(problem, advice=advice if is_partial else "")
-        yield Worktree(path, root, commit)
-    finally:
-        remove_worktree(root, path)
 
 
 def find_python(place: str, option: str) -> World:
@@ -123,6 +79,11 @@ def find_python(place: str, option: str) -> World:
     return World(python, about["version"], about["torch"])
 
 
+def no_step(_what: str) -> AbstractContextManager[None]:
+    """Show nothing."""
+    return contextlib.nullcontext()
+
+
 class Side:
     """One side: its session and the jobs of its workers.
 
@@ -145,6 +106,13 @@ class Side:
         self._code = code
         self._request = request
         self.run = Run("", (), ())
+        self.borrowed: tuple[Borrowed, ...] = ()
+        self.loading_seconds = 0.0
+
+    @property
+    def title(self) -> str:
+        """Return what makes it this side, as given: ``rev=HEAD~1``."""
+        return " ".join(self.spec.texts) or "working tree"
 
     @property
     def benchmark_files(self) -> list[str]:
@@ -152,14 +120,26 @@ class Side:
         sources = self._request.targets.sources.values()
         return [os.path.realpath(source.path) for source in sources if source.is_file]
 
-    def load(self) -> Run:
-        """Load torch, survey, and plan what this side measures."""
-        self.session.start_workers(list(self._request.targets.sources.values()), self._request.axes.devices)
-        self.run = prepare_run(self._request, self.session)
+    def load(self, step: Step = no_step, why_again: str = "") -> Run:
+        """Load torch, survey, and plan what this side measures; ``step`` shows each of these."""
+        began = time.monotonic()
+        again = f" again, {why_again}" if why_again else f" ({self.title})"
+        with step(f"loading torch for {self.name}{again}{self._first_time()}"):
+            sources = list(self._request.targets.sources.values())
+            self.session.start_workers(sources, self._request.axes.devices)
+        self.loading_seconds = time.monotonic() - began
+        with step(f"importing the benchmarks of {self.name}"):
+            self.run = prepare_run(self._request, self.session)
         self._settings = settings_of_run(
-            structs.replace(self.run, settings=structs.replace(self.run.settings, pairing={})), ""
+            structs.replace(self.run, settings=structs.replace(self.run.settings, pairing=None)), ""
         )
         return self.run
+
+    def _first_time(self) -> str:
+        """Return what else happens when torch is loaded for the first time on a machine."""
+        on_cpu = not self._request.axes.devices or "cpu" in self._request.axes.devices
+        is_first = on_cpu and self._request.settings.start != "spawn" and not is_filled(self.session.template)
+        return " and trying its compiler, for the first time here" if is_first else ""
 
     def job(self, case: Case, number: int, cores: Sequence[int], *, fresh: bool) -> MeasureJob:
         """Return the job of a worker of this side; it reuses this side's compile cache of the case, unless ``fresh``."""
@@ -186,11 +166,17 @@ class Side:
 
 @contextlib.contextmanager
 def open_sides(
-    specs: Sequence[SideSpec], request: PlanRequest, tell: Callable[[str], None]
+    specs: Sequence[SideSpec],
+    request: PlanRequest,
+    tell: Callable[[str], None],
+    step: Step = no_step,
+    deadline: float = math.inf,
+    bench_from: str = "",
 ) -> Iterator[tuple[Side, Side]]:
     """Open A and B with their worktree, interpreter and variables, and clean up afterwards.
 
-    Sides at the same commit share a worktree, so that equal files have equal paths.
+    Sides at the same commit share a worktree, so that equal files have equal paths. ``step`` shows what takes time; ``bench_from``
+    says where benchmark files are taken from. Preparing raises OutOfTimeError after ``deadline``.
     """
     with _closed_undisturbed() as stack:
         sweep_worktrees(os.curdir)
@@ -199,18 +185,27 @@ def open_sides(
         trees: dict[str, Worktree] = {}
         revision = next((spec.revision for spec in specs if spec.revision), "")
         root = find_commit(revision)[0] if revision else ""
-        sides = []
+        folders = []
         for name, spec in zip("AB", specs, strict=True):
             tree = None
             if spec.revision:
                 _, commit = find_commit(spec.revision)
-                tree = trees.get(commit) or stack.enter_context(check_out(spec.revision, scratch))
-                trees[commit] = tree
+                if commit not in trees:
+                    with step(f"checking out {spec.revision} for {name}"):
+                        trees[commit] = stack.enter_context(check_out(spec.revision, scratch, deadline))
+                tree = trees[commit]
+            folders.append(SideFolder(name, spec, tree, folder))
+        sides = []
+        files = give_files(request.settings.sources, folders, bench_from)
+        for each, (sources, borrowed) in zip(folders, files, strict=True):
+            name, spec, tree = each.name, each.spec, each.tree
             world = _world(name, spec, tree, folder, root)
-            own = _request(spec, request, tree)
+            own = _request(spec, request, tree, sources)
             session = stack.enter_context(Session(request.settings.start, "cold", tell, world))
+            session.deadline = deadline
             code = CodeTree(root, tree.path if tree else root) if root else None
             sides.append(Side(name, spec, own, session, tree, code))
+            sides[-1].borrowed = tuple(borrowed)
         yield sides[0], sides[1]
 
 
@@ -282,15 +277,16 @@ def _world(name: str, spec: SideSpec, tree: Worktree | None, folder: str, root: 
     return World(world.python, world.version, world.torch, tuple(variables.items()), path)
 
 
-def _request(spec: SideSpec, request: PlanRequest, tree: Worktree | None) -> PlanRequest:
-    """Return the request of this side: the same benchmarks, from its own worktree, with its compile options."""
-    settings, axes = request.settings, request.axes
+def _request(
+    spec: SideSpec, request: PlanRequest, tree: Worktree | None, sources: dict[str, BenchmarkSource]
+) -> PlanRequest:
+    """Return the request of this side: the same benchmarks, from these sources, with its compile options."""
+    settings, axes = structs.replace(request.settings, sources=sources), request.axes
     if tree:
-        sources = {name: _in_tree(source, tree, spec.revision) for name, source in settings.sources.items()}
         folder = tree.place(settings.folder or os.getcwd())
         if not os.path.isdir(folder):
             raise InputError(f"this folder is not in the revision {spec.revision}", path=os.getcwd())
-        settings = structs.replace(settings, sources=sources, folder=folder)
+        settings = structs.replace(settings, folder=folder)
     if spec.compile_mode or spec.options:
         settings = structs.replace(
             settings, compile_mode=spec.compile_mode or None, options=dict(spec.options)
@@ -299,20 +295,6 @@ def _request(spec: SideSpec, request: PlanRequest, tree: Worktree | None) -> Pla
         axes = structs.replace(axes, backends=(spec.backend,))
     targets = structs.replace(request.targets, sources=settings.sources)
     return structs.replace(request, settings=settings, axes=axes, targets=targets)
-
-
-def _in_tree(source: BenchmarkSource, tree: Worktree, revision: str) -> BenchmarkSource:
-    """Return the source in the worktree; raise InputError for a file that the revision does not have."""
-    if not source.is_file:
-        return source
-    path = tree.place(source.path)
-    if not os.path.exists(path):
-        raise InputError(
-            f"this file is not in the revision {revision}",
-            path=source.path,
-            advice="commit it, or keep it outside the repository, so that both sides use the same file",
-        )
-    return replace(source, path=path, hash=hash_file(path))
 
 
 def choose_cores(device: str, threads: int) -> list[int]:

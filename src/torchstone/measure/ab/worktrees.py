@@ -1,24 +1,92 @@
-"""Remove worktrees that torchstone added to a repository, including those left by killed commands; no others are touched."""
+"""Check out revisions as worktrees, and remove these again, including those left by killed commands; no others are touched."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import time
+from collections.abc import Iterator
 
+from msgspec import Struct
+
+from torchstone.core.errors import UsageError
 from torchstone.measure.code.git import ask_git
+from torchstone.measure.executors.protocol import OutOfTimeError
 from torchstone.worker.process_tree import ignoring_interrupts
-from torchstone.worker.scratch import is_ours, lock_abandoned, remove_entry, remove_scratch, worktree_of
+from torchstone.worker.scratch import (
+    Scratch,
+    is_ours,
+    lock_abandoned,
+    remove_entry,
+    remove_scratch,
+    worktree_of,
+)
 
 GIT_TIMEOUT = 300.0
 _LEFT_ALONE = 24 * 3600.0
 """Seconds before an entry with a missing folder is removed: the folder may be inside a container."""
 
 
+class Worktree(Struct, frozen=True):
+    """A git worktree: its path, its repository, and its commit."""
+
+    path: str
+    root: str
+    commit: str
+
+    def place(self, path: str) -> str:
+        """Return the corresponding path in this worktree, if the path is in the repository; else the path itself."""
+        real = os.path.realpath(path)
+        if real != self.root and not real.startswith(self.root + os.sep):
+            return path
+        return os.path.normpath(os.path.join(self.path, os.path.relpath(real, self.root)))
+
+
+def find_commit(revision: str) -> tuple[str, str]:
+    """Return the repository around the working folder, and the commit of a revision."""
+    root = ask_git(["rev-parse", "--show-toplevel"]).out.strip()
+    if not root:
+        raise UsageError(f"rev={revision}: this folder is not in a git repository")
+    root = os.path.realpath(root)
+    commit = ask_git(["rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"], root).out.strip()
+    if not commit:
+        raise UsageError(
+            f"rev={revision}: {root} has no such revision", advice="list the revisions: 'git log'"
+        )
+    return root, commit
+
+
 def worktree_name(scratch: str, commit: str) -> str:
     """Return the folder of a worktree in a scratch folder. Git gives its entry in the repository the same name, which identifies it."""
     return os.path.join(os.path.realpath(scratch), f"{os.path.basename(scratch)}-{commit[:12]}")
+
+
+@contextlib.contextmanager
+def check_out(revision: str, scratch: Scratch, deadline: float = math.inf) -> Iterator[Worktree]:
+    """Check out a revision of the repository around the working folder as a worktree; remove it afterwards.
+
+    Raise OutOfTimeError if that takes longer than ``deadline``, on the monotonic clock.
+    """
+    root, commit = find_commit(revision)
+    path = worktree_name(scratch.path, commit)
+    try:
+        # git inherits the lock: if this process is killed, git still writes there.
+        timeout = max(0.0, min(GIT_TIMEOUT, deadline - time.monotonic()))
+        made = ask_git(["worktree", "add", "--detach", path, commit], root, timeout, keep=(scratch.lock,))
+        if made.code != 0:
+            if time.monotonic() >= deadline:
+                raise OutOfTimeError(f"rev={revision}: checking it out takes too long")
+            is_partial = "promisor remote" in made.err
+            advice = (
+                f"files are missing in this partial clone; fetch them first: git archive {commit} >/dev/null"
+            )
+            problem = f"rev={revision}: git cannot check it out: {made.err.strip()}"
+            raise UsageError(problem, advice=advice if is_partial else "")
+        yield Worktree(path, root, commit)
+    finally:
+        remove_worktree(root, path)
 
 
 def remove_worktree(root: str, path: str) -> None:

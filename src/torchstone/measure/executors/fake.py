@@ -8,10 +8,10 @@ import socket
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 
-from torchstone.core.caution_kinds import CautionMessage
 from torchstone.measure.executors.protocol import LauncherRequest
 from torchstone.measure.executors.worker_handle import Worker
 from torchstone.worker.channel import Channel, Message, encode
+from torchstone.worker.protocol.caution_message import CautionMessage
 from torchstone.worker.protocol.jobs import Job, MakeCalls, MeasureJob, Order, PrimeJob, SurveyJob
 from torchstone.worker.protocol.keeper_messages import KeeperReady
 from torchstone.worker.protocol.replies import (
@@ -202,8 +202,13 @@ def survey_reply(job: SurveyJob, benchmarks: Sequence[BenchmarkFound]) -> Survey
     )
 
 
-def passes(speedup: float = 1.5, latency: float = 2.0, cautions: Sequence[CautionMessage] = ()) -> Script:
-    """Pass a performance case with this speedup and latency of a compiled call in milliseconds."""
+def passes(
+    speedup: float = 1.5,
+    latency: float = 2.0,
+    cautions: Sequence[CautionMessage] = (),
+    compile_seconds: float = 3.0,
+) -> Script:
+    """Pass a performance case with this speedup, latency of a compiled call in milliseconds, and compile time."""
     for phase in PHASES:
         yield PhaseReply(phase)
     yield TurnWanted()
@@ -213,7 +218,7 @@ def passes(speedup: float = 1.5, latency: float = 2.0, cautions: Sequence[Cautio
         Measured("speedup", (speedup,), details),
         Measured("abs_latency", (latency, latency, latency)),
         Measured("eager_latency", (latency * speedup,) * 3),
-        Measured("compile_seconds", (3.0,), MeasuredDetails(start="fork", cache="cold")),
+        Measured("compile_seconds", (compile_seconds,), MeasuredDetails(start="fork", cache="cold")),
         Measured("graph_breaks", (0,)),
     )
     extra = CaseDetails(duration=4.0, phases={"load": 0.5, "compile": 3.0})

@@ -19,6 +19,10 @@ class CannotMeasureError(TorchstoneError):
     exit_code = 3
 
 
+class OutOfTimeError(CannotMeasureError):
+    """The time for preparing was spent before anything could be measured."""
+
+
 class Launcher(Protocol):
     """Starts workers; ``start`` names the method, which compile times depend on."""
 

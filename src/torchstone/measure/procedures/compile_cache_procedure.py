@@ -48,7 +48,7 @@ PREPARATION = "precompile, made ready"
 
 
 class Account(Struct, frozen=True):
-    """Where this machine keeps account of the artifacts that it has made; nothing is checked where that is empty, or all are trusted."""
+    """The folder that records the artifacts made on this machine. Without one, or if all artifacts are trusted, none is checked."""
 
     folder: str = ""
     trusts_all: bool = False
@@ -175,7 +175,7 @@ class CacheProcedure:
 
 
 class _Notes:
-    """What the workers of a case have said so far."""
+    """The replies of the workers of a case so far."""
 
     def __init__(self, start: str, probing_seconds: float | None = None) -> None:
         self._start = start
@@ -307,7 +307,7 @@ class _Notes:
         return Measurement(metric, tuple(samples), None if details == NO_DETAILS else details)
 
     def _savings(self) -> list[Measurement]:
-        """What each scenario saves of the cold compile time, where all of its repeats have been measured."""
+        """Return the share of the cold compile time that each scenario saves, if all its repeats have been measured."""
         cold = self._samples.get(f"{COLD}_{COMPILE_SECONDS}", [])
         found = []
         for scenario in (WARM, PORTABLE, PRECOMPILE):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from msgspec import Struct, structs
 
 from torchstone.analyze.scaling_curves import percentile
-from torchstone.core.cautions import caution_of, merged
+from torchstone.core.cautions import merged
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.details.outcome_details import NO_OUTCOME_DETAILS, OutcomeDetails
 from torchstone.core.details.round_details import RankDetails, RoundDetails, RoundSettings
@@ -19,6 +19,7 @@ from torchstone.core.records import Case, Failure, Measurement, Outcome
 from torchstone.core.vocabulary import PASSED, PERCENTILES
 from torchstone.measure.case_end import WorkerEnd
 from torchstone.measure.executors.protocol import describe_exit
+from torchstone.measure.worker_messages import caution_of
 from torchstone.worker.protocol.codec import Count, MalformedError, from_json, to_json
 from torchstone.worker.protocol.rank_report import RankReport, decode_report, report_path
 from torchstone.worker.ranks.progress import Progress, read_progress
@@ -75,7 +76,7 @@ def _read_report(folder: str, rank: int) -> RankReport | None:
 
 @dataclass(frozen=True)
 class _HostAnswer:
-    """What another host reports about its part of a round."""
+    """Another host's report on its part of a round."""
 
     reports: tuple[RankReport, ...] = ()
     progress: dict[str, tuple[str, Count]] | None = None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
-from torchstone.analyze.student_t import t_quantile
+from torchstone.analyze.student_t import interval_around
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import make_caution, merged
 from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
@@ -15,13 +14,13 @@ from torchstone.core.details.outcome_details import NO_OUTCOME_DETAILS, OutcomeD
 from torchstone.core.details.round_details import RoundDetails
 from torchstone.core.records import Measurement, Outcome
 from torchstone.core.vocabulary import PASSED
+from torchstone.gate.disturbance import mark_disturbed
 from torchstone.measure.case_end import WorkerEnd
 from torchstone.measure.procedures.procedure import Procedure
 from torchstone.worker.protocol.jobs import MeasureJob
 
 CONFIDENCE = 0.95
 METHOD = "mean of the logarithms of the trials, Student's t"
-MOST = 50.0  # of a logarithm: beyond it nothing is known, and exponentials overflow
 _OF_ONE_TRIAL = {"interval": None, "confidence": None, "method": "", "pairs": None, "stopped": ""}
 """Details of one trial alone, at their defaults: they do not hold for several trials together."""
 
@@ -48,7 +47,7 @@ class TrialsProcedure:
             self._current = None
 
     def step(self) -> str:
-        """Which trial it is, and what its worker is there for."""
+        """Return the number of the trial, and the purpose of its worker."""
         step = self._current.step() if self._current else ""
         return f"{len(self._outcomes) + 1}/{self._count} {step}".rstrip()
 
@@ -89,7 +88,7 @@ def _join_measurements(outcomes: Sequence[Outcome]) -> tuple[Measurement, ...]:
     """The metrics that every trial has; their samples one trial after another."""
     found = [{each.metric: each for each in outcome.measurements} for outcome in outcomes]
     return tuple(
-        _join_metric([of_trial[metric] for of_trial in found])
+        mark_disturbed(_join_metric([of_trial[metric] for of_trial in found]), outcomes)
         for metric in (found[0] if found else {})
         if all(metric in of_trial for of_trial in found)
     )
@@ -109,7 +108,8 @@ def _join_metric(measurements: Sequence[Measurement]) -> Measurement:
     details = structs.replace(structs.replace(first, **differs), ranks=ranks, trials=trials)
     samples = tuple(sample for each in measurements for sample in each.samples)
     joined = Measurement(measurements[0].metric, samples, details)
-    if any(each.interval for each in stated) and (interval := interval_of(joined)):
+    is_wanted = any(each.interval for each in stated) or first.better in {"higher", "lower"}
+    if is_wanted and (interval := interval_of(joined)):
         details = structs.replace(details, interval=interval, confidence=CONFIDENCE, method=METHOD)
         joined = structs.replace(joined, details=details)
     return joined
@@ -117,15 +117,7 @@ def _join_metric(measurements: Sequence[Measurement]) -> Measurement:
 
 def interval_of(measurement: Measurement) -> tuple[float, float] | None:
     """Between what the mean over trials lies; of one trial, and of what is not positive, nothing can be said."""
-    values = measurement.trial_values
-    if len(values) < 2 or not all(math.isfinite(value) and value > 0 for value in values):
-        return None
-    logs = [math.log(value) for value in values]
-    mean = math.fsum(logs) / len(logs)
-    variance = math.fsum((log - mean) ** 2 for log in logs) / (len(logs) - 1)
-    reach = min(MOST, t_quantile(1 - CONFIDENCE, len(logs) - 1) * math.sqrt(variance / len(logs)))
-    middle = measurement.value
-    return min(middle, math.exp(mean - reach)), max(middle, math.exp(mean + reach))
+    return interval_around(measurement.trial_values, measurement.value, CONFIDENCE)
 
 
 def _join_details(outcomes: Sequence[Outcome]) -> OutcomeDetails:

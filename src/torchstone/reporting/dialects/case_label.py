@@ -7,10 +7,13 @@ from collections.abc import Collection
 from torchstone.analyze.scaling_curves import rank_count
 from torchstone.core.errors import printable
 from torchstone.core.records import AXES, Case
+from torchstone.core.text.short_names import shorten_names
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Probe
 
 LONGEST_WORD = 24
+"""Where there is little room."""
+
 _OF_A_BENCHMARK = {"suite", "batch_size"}  # each benchmark may have its own, which its name then implies
 _OF_SOME_ROUNDS = {"bucket_mb", "collective"}  # the strategy says whether a round has them
 _SHOWN_ALREADY = {"mode"}  # each line has it
@@ -22,16 +25,24 @@ _SHORT = {
 
 
 class Labels:
-    """Labels that distinguish the cases of a plan, besides name, probe and mode; one column per axis."""
+    """Labels that distinguish the cases of a plan, besides name, probe and mode; one column per axis.
 
-    def __init__(self, cases: Collection[Case] = ()) -> None:
-        self._widths = {
-            axis: max(len(_word(axis, case)) for case in cases) for axis in _distinguishing_axes(cases)
-        }
+    A word that is longer than ``longest`` is cut in the middle, unless it would then equal another one.
+    """
+
+    def __init__(self, cases: Collection[Case] = (), longest: int | None = None) -> None:
+        self._words: dict[str, dict[str, str]] = {}
+        for axis in _distinguishing_axes(cases):
+            words = dict.fromkeys(_word(axis, case) for case in cases)
+            self._words[axis] = shorten_names(words, longest or max(map(len, words)))
+        self._widths = {axis: max(map(len, words.values())) for axis, words in self._words.items()}
 
     def of(self, case: Case) -> str:
         """Return the label of a case: ``aot_eager static``; empty if name, probe and mode are enough."""
-        return " ".join(_word(axis, case).ljust(width) for axis, width in self._widths.items())
+        words = {axis: _word(axis, case) for axis in self._widths}
+        return " ".join(
+            self._words[axis].get(word, word).ljust(self._widths[axis]) for axis, word in words.items()
+        )
 
     def name_of(self, case: Case) -> str:
         """Return name, mode and label of a case: ``mlp inference aot_eager``."""
@@ -86,5 +97,4 @@ def _word(axis: str, case: Case) -> str:
         value = f"{value} MB" if value else ""
     elif axis not in _NEEDS_NO_NAME and axis not in _SHORT:
         value = f"{axis}={value}" if value else ""
-    word = printable(value)
-    return word if len(word) <= LONGEST_WORD else f"{word[: LONGEST_WORD - 1]}…"
+    return printable(value)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from torchstone.core.errors import printable
 from torchstone.core.text.safe_text import escape_commands, escape_lines
@@ -11,30 +12,32 @@ from torchstone.reporting.views.result_table import ResultTable
 
 WIDTH = 80
 _NARROWEST = 8
+_LONGEST_CELL = 1000  # longer than the id of any case
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str) -> str:
-    """Render rows under a header, at full width. Columns that are empty in every row are left out."""
+    """Render rows under a title, if there is one, and a header, at full width. Columns that are empty in every row are left out."""
     names, shown = used_columns(header, rows)
     widths = [max(map(len, column)) for column in zip(names, *shown, strict=True)]
-    return "\n".join([title, *(_line(row, widths) for row in (names, *shown))]) + "\n"
+    head = [title] if title else []
+    return "\n".join([*head, *(_line(row, widths) for row in (names, *shown))]) + "\n"
 
 
 def used_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
     """Return the columns that are not empty, with cells that are safe to print."""
     used = [index for index, _ in enumerate(header) if any(row[index] for row in rows)]
-    return [header[index] for index in used], [[printable(row[index]) for index in used] for row in rows]
+    return [header[index] for index in used], [
+        [printable(row[index], _LONGEST_CELL) for index in used] for row in rows
+    ]
 
 
 def render_table_text(table: ResultTable, width: int = WIDTH) -> str:
-    """Render a table in this width: the widest cells are cut, and notes follow below."""
+    """Render a table in this width: the widest cells are wrapped, so that no name is cut, and notes follow below."""
     lines = textwrap.wrap(printable(table.title, 1000), width)
     if table.rows:
         names, shown = used_columns(table.header, table.rows)
         widths = _fit([max(map(len, column)) for column in zip(names, *shown, strict=True)], width)
-        lines += [
-            _line([_cut(c, w) for c, w in zip(row, widths, strict=True)], widths) for row in (names, *shown)
-        ]
+        lines += [line for row in (names, *shown) for line in _wrapped(row, widths)]
     for note in table.notes:
         lines += textwrap.wrap(printable(note, 1000), width)
     return escape_commands(escape_lines("\n".join(lines)))
@@ -52,5 +55,11 @@ def _fit(widths: list[int], width: int) -> list[int]:
     return fitted
 
 
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+def _wrapped(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    """Yield the lines of a row whose cells are wrapped to the widths of their columns."""
+    cells = [
+        textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
+        for cell, width in zip(row, widths, strict=True)
+    ]
+    for pieces in zip_longest(*cells, fillvalue=""):
+        yield _line(pieces, widths)

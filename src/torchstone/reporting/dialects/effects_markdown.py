@@ -8,9 +8,9 @@ from torchstone.core.records import Case
 from torchstone.core.text.units import count_of
 from torchstone.gate.judgement import Overview, Row
 from torchstone.reporting.dialects.markdown_page import LimitedPage, code, escape, make_table, table_head
-from torchstone.reporting.views.comparison_rows import describe_mean, percent
+from torchstone.reporting.views.comparison_rows import describe_mean
 from torchstone.reporting.views.effects import EffectTable, make_effect_tables
-from torchstone.reporting.views.report_view import ReportView
+from torchstone.reporting.views.report_view import ReportView, percent
 
 
 def add_overview(page: LimitedPage, overview: Overview) -> None:

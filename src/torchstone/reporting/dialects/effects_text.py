@@ -10,9 +10,9 @@ from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.judgement import Overview, Row
 from torchstone.reporting.dialects.text_page import INDENT, TextPage, cut
-from torchstone.reporting.views.comparison_rows import ORDER, describe_mean, percent
+from torchstone.reporting.views.comparison_rows import ORDER, describe_mean
 from torchstone.reporting.views.effects import has_effect, is_unchanged, short_effect
-from torchstone.reporting.views.report_view import ReportView, quarantine_reason
+from torchstone.reporting.views.report_view import ReportView, percent, quarantine_reason
 
 MOST_ROWS = 30
 MOST_NAMES = 6

@@ -11,9 +11,10 @@ from torchstone.core.text.safe_text import escape_commands, escape_line, escape_
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.judgement import QUIET, Row
-from torchstone.reporting.dialects.text_report import ALL_RED, MOST_RED
+from torchstone.reporting.dialects.text_report import ALL_RED
 from torchstone.reporting.views.report_view import ReportView
 
+MOST_ANNOTATIONS = 200
 MOST_OF_ONE = 10  # per verdict of a comparison, in which many rows may change a little
 
 
@@ -26,8 +27,8 @@ def render_github(report: ReportView) -> str:
     if report.environment:
         lines.append(annotation("warning", report.environment, title="other environment"))
     red = report.red
-    lines += [_red(report, row) for row in red[:MOST_RED]]
-    if (left := len(red) - MOST_RED) > 0:
+    lines += [_red(report, row) for row in red[:MOST_ANNOTATIONS]]
+    if (left := len(red) - MOST_ANNOTATIONS) > 0:
         lines.append(annotation("error", f"{left:,} more red rows; {ALL_RED}", title="torchstone"))
     for entry in judgement.expired:
         text = f"the quarantine of {entry.case} ended {entry.expires}: fix the case, or give the entry a new date"
@@ -36,7 +37,7 @@ def render_github(report: ReportView) -> str:
     lines += [annotation("warning", caution.text, title="torchstone") for caution in judgement.cautions]
     for verdict in Verdict:
         lines += _others(report, verdict, report.of_verdict(verdict))
-    for release in judgement.releases[:MOST_RED]:
+    for release in judgement.releases[:MOST_ANNOTATIONS]:
         text = f"passed in {release.passed} of {release.seen}: could be released"
         entry = release.entry
         location = {"file": entry.path, "line": str(entry.line)} if entry.line else {}
@@ -58,7 +59,7 @@ def _others(report: ReportView, verdict: Verdict, rows: Sequence[Row]) -> Iterat
         return
     calm = {Verdict.IMPROVEMENT, Verdict.NEW} if compares else {Verdict.IMPROVEMENT}
     level = "notice" if verdict in calm else "warning"
-    most = MOST_OF_ONE if compares else MOST_RED
+    most = MOST_OF_ONE if compares else MOST_ANNOTATIONS
     for row in rows[:most]:
         title = f"{verdict}: {report.name_of(row.case)}"
         yield annotation(level, report.finding_of(row), title=title, **_location(report, row))

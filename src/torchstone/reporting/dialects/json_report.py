@@ -28,6 +28,7 @@ def render_json(report: ReportView) -> str:
         "headline": report.headline,
         **(_overview_before(overview) if overview else {}),
         "summary": report.summary,
+        "without_evidence": judgement.points,
         **(_overview_after(overview, judgement) if overview else {}),
         "rows": [_row(row, report) for row in report.ordered],
     }
@@ -93,6 +94,8 @@ def _of_check(row: Row, report: ReportView) -> dict[str, object]:
         "expected": row.expected_value,
         "rule": row.rule.kind if row.rule else None,
     }
+    if row.comparison is not None and row.comparison.p_value is not None:
+        record |= _effect(row, row.comparison)
     if report.judgement.policy.is_upstream:
         record["label"] = upstream_label(row.verdict, row.metric, row.new)
     if row.verdict not in QUIET or row.blocks:

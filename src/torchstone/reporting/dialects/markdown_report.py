@@ -10,7 +10,7 @@ from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.judgement import Judgement, Overview, Release, Row
 from torchstone.reporting.dialects.markdown_page import LimitedPage, code, escape, make_table, table_head
-from torchstone.reporting.views.report_view import ReportView, quarantine_reason
+from torchstone.reporting.views.report_view import ReportView, quarantine_reason, without_evidence_text
 
 GITHUB_LIMIT = 65_536
 LIMIT = 64_000  # the rest is for the lines that count what was left out
@@ -34,6 +34,8 @@ def render_markdown(report: ReportView) -> str:
     page.add(f"### torchstone: {report.headline}\n\n")
     if summary := report.summary:
         page.add(make_table([list(summary), [f"{number:,}" for number in summary.values()]]) + "\n")
+    if note := without_evidence_text(judgement):
+        page.add(f"{note}\n\n")
     if judgement.overview is None:
         _add_judged(page, report)
     else:

@@ -11,7 +11,7 @@ from torchstone.core.errors import printable
 from torchstone.core.text.safe_text import escape_commands, escape_lines
 
 INDENT = 13
-_SHELL_WORD = re.compile(r"""(?:\$'(?:\\.|[^'\\])*'|[^\s'"\\]|\\.|'[^']*'|"(?:\\.|[^"\\])*")+""", re.DOTALL)
+_SHELL_WORD = r"""(?s:\$'(?:\\.|[^'\\])*'|[^\s'"\\]|\\.|'[^']*'|"(?:\\.|[^"\\])*")+"""
 _COLORS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "bold": "1", "dim": "2"}
 
 
@@ -54,8 +54,8 @@ class TextPage:
     def wrap_command(self, command: str, first: str) -> list[str]:
         """Wrap a command so that it can be pasted: lines break between words, never inside quotes."""
         command = printable(command, len(command))
-        closed = not _SHELL_WORD.sub("", command).strip()
-        words = _SHELL_WORD.findall(command) if closed else [command]  # unclosed quotes: do not wrap
+        closed = not re.sub(_SHELL_WORD, "", command).strip()
+        words = re.findall(_SHELL_WORD, command) if closed else [command]  # unclosed quotes: do not wrap
         lines, line, used = [], first, INDENT
         for word in words:
             if used > INDENT and used + 1 + len(word) > self.width - 2:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import structs
+
 from torchstone.core.errors import printable
 from torchstone.core.quarantine_entries import QuarantineEntry
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.judgement import RoundTable, Row
+from torchstone.reporting.dialects.red_table import group_causes, red_lines
 from torchstone.reporting.dialects.text_page import INDENT, TextPage
-from torchstone.reporting.views.report_view import ReportView, quarantine_reason
+from torchstone.reporting.views.report_view import ReportView, quarantine_reason, without_evidence_text
 
-MOST_RED = 200  # blocks of several lines; nobody reads a log with thousands of them
-MOST_RED_COMPARED = 50
+MOST_RED = 10  # blocks of several lines; the table above them has a line for each red row
+FEW_RED = 3  # so many blocks need no table
 ALL_RED = "--report json=FILE and --report junit=FILE list all"
 MOST_OTHERS = 20
+_ALWAYS = frozenset({"planned", "judged", "red"})
+"""The counts that are shown even if they are 0."""
 _OTHERS = {
     Verdict.IMPROVEMENT: "green",
     Verdict.QUARANTINED: "yellow",
@@ -34,12 +39,10 @@ def render_text(report: ReportView, *, color: bool = False, width: int = 80) -> 
     lines = [*page.wrap(f"environment: {report.environment}", "", " " * INDENT)] if report.environment else []
     summary, rest = _around_red(report, page)
     lines += [*headline, *summary]
+    if note := without_evidence_text(judgement):
+        lines += page.wrap(note, "  ", "  ")
     red = report.red
-    most = MOST_RED_COMPARED if judgement.overview else MOST_RED
-    for row in red[:most]:
-        lines += ["", *_red_block(report, row, page)]
-    if (left := len(red) - most) > 0:
-        lines += ["", *page.wrap(f"... and {left:,} more red rows; {ALL_RED}", "", "  ")]
+    lines += _red(report, red, page)
     for entry in judgement.expired:
         lines += ["", *_expired_block(entry, page)]
     lines += rest
@@ -50,6 +53,22 @@ def render_text(report: ReportView, *, color: bool = False, width: int = 80) -> 
     if len(red) > 3:
         lines += ["", *headline]
     return page.finish(lines)
+
+
+def _red(report: ReportView, red: Sequence[Row], page: TextPage) -> Iterator[str]:
+    """Yield the red rows: a table of all, then the worst in detail. Rows of one cause are one block."""
+    if not red:
+        return
+    groups = group_causes(red)
+    if len(groups) > FEW_RED:
+        yield ""
+        yield from red_lines(report, groups, page)
+    for group in groups[:MOST_RED]:
+        yield ""
+        yield from _red_block(report, group.lead, group.parts, page)
+    if (left := len(groups) - MOST_RED) > 0:
+        yield ""
+        yield from page.wrap(f"... and {left:,} more red rows; {ALL_RED}", "", "  ")
 
 
 def _headline(report: ReportView, page: TextPage) -> list[str]:
@@ -79,6 +98,8 @@ def _around_red(report: ReportView, page: TextPage) -> tuple[list[str], list[str
 def _counts(summary: dict[str, int], page: TextPage) -> Iterator[str]:
     left, line = page.width, ""
     for name, number in summary.items():
+        if not number and name not in _ALWAYS:
+            continue
         width = len(f"  {name} {number:,}")
         if width > left:
             yield line
@@ -88,11 +109,15 @@ def _counts(summary: dict[str, int], page: TextPage) -> Iterator[str]:
     yield line
 
 
-def _red_block(report: ReportView, row: Row, page: TextPage) -> Iterator[str]:
+def _red_block(report: ReportView, row: Row, parts: Sequence[Row], page: TextPage) -> Iterator[str]:
     words = report.row_text(row)
     name = page.paint(printable(report.name_of(row.case)), "bold")
     yield f"{page.paint(f'{row.verdict:<12}', 'red')} {name}"
     yield from page.wrap(words.finding, " " * INDENT, " " * (INDENT + 2))
+    for part in parts:
+        is_said = part.detail == row.detail
+        shown = structs.replace(part, ruling=structs.replace(part.ruling, detail="")) if is_said else part
+        yield from page.wrap(report.finding_of(shown), " " * INDENT, " " * (INDENT + 2))
     yield from _fields({"case": printable(row.case.id, 400), **dict(words.facts)}, page)
     for name, command in (("reproduce", words.repro), ("accept", words.accept)):
         if command:

@@ -9,7 +9,7 @@ from torchstone.core.text.units import format_number, format_value
 from torchstone.core.vocabulary import METRICS
 from torchstone.reporting.html.elements import NOTHING, Markup, element, join, long_text
 from torchstone.reporting.views.caches import Reason, graphs_text, split_metric
-from torchstone.reporting.views.case_row import interval_of, unit_of
+from torchstone.reporting.views.case_row import interval_of, short_unit
 
 _QUANTITIES = list(dict.fromkeys(split[1] for metric in METRICS if (split := split_metric(metric))))
 
@@ -39,7 +39,7 @@ def _cell(measurement: Measurement | None, expected: dict[str, str]) -> Markup:
     metric, samples = measurement.metric, measurement.samples
     ends = interval_of(measurement) or (min(samples), max(samples))
     notes = [" to ".join(map(format_number, ends))] if ends[0] < ends[1] else []
-    shown = format_value(measurement.value, unit_of(metric))
+    shown = format_value(measurement.value, short_unit(metric))
     if expected.get(metric, shown) != shown:
         notes.append(f"expected {expected[metric]}")
     return join(shown, [element("small", note) for note in notes])

@@ -8,7 +8,7 @@ from torchstone.core.text.units import count_of, format_number
 from torchstone.core.vocabulary import SCENARIOS
 from torchstone.reporting.html.cache_details import reason_head
 from torchstone.reporting.html.case_table import status_badge
-from torchstone.reporting.html.elements import NOTHING, Markup, element, join, long_text
+from torchstone.reporting.html.elements import NOTHING, Markup, element, join, long_text, term_list
 from torchstone.reporting.html.links import link_row, link_rows
 from torchstone.reporting.svg.drawing import draw_stack
 from torchstone.reporting.views.caches import (
@@ -49,7 +49,7 @@ def render_caches(page: Page) -> Markup:
         element("h2", "Compile caches, smallest saving first", id="compile-caches"),
         element(
             "dl",
-            _pairs({scenario: SCENARIOS[scenario] for scenario in scenarios}),
+            term_list({scenario: SCENARIOS[scenario] for scenario in scenarios}),
             class_="tree starts-words",
         ),
         _pictures(page.caches),
@@ -57,10 +57,6 @@ def render_caches(page: Page) -> Markup:
         _reasons(page.caches),
         _missing_starts(group_missing_starts(page.caches)),
     )
-
-
-def _pairs(words: dict[str, str]) -> list[Markup]:
-    return [element("div", element("dt", word), element("dd", meaning)) for word, meaning in words.items()]
 
 
 def _pictures(cases: Sequence[CacheCase]) -> Markup:

@@ -15,7 +15,7 @@ from torchstone.reporting.html.cache_details import render_matrix, render_reason
 from torchstone.reporting.html.elements import NOTHING, Markup, element, join, long_text
 from torchstone.reporting.svg.drawing import draw_parts, draw_samples
 from torchstone.reporting.views.caches import read_reasons, split_metric
-from torchstone.reporting.views.case_row import CaseFinding, CaseRow, interval_of, unit_of
+from torchstone.reporting.views.case_row import CaseFinding, CaseRow, interval_of, short_unit
 from torchstone.reporting.views.facts_of_files import text_of
 from torchstone.reporting.views.page_view import DetailLimits
 from torchstone.reporting.views.summary import graph_breaks
@@ -31,7 +31,7 @@ _SHOWN_APART = frozenset({"duration", "phases", "not_warm", "log", "profile"})
 def render_details(row: CaseRow, room: DetailLimits) -> Markup:
     """Render everything known about a case, most urgent first."""
     outcome = row.outcome
-    told = [
+    told: list[Markup] = [
         element("p", row.note, class_="note") if row.note else NOTHING,
         *(element("p", "Caution: ", long_text(each.text, 600), class_="note") for each in row.cautions),
         _failure(outcome.failure, room.text) if outcome and outcome.failure else NOTHING,
@@ -39,7 +39,7 @@ def render_details(row: CaseRow, room: DetailLimits) -> Markup:
         _gate(row, room),
         _commands(row),
     ]
-    known = [_measurements(row, room), *(_extra(outcome, room) if outcome else ())]
+    measured, extra = _measurements(row, room), list(_extra(outcome, room)) if outcome else []
     place = element("span", str(row.place), class_="place") if row.place else NOTHING
     return join(
         element(
@@ -48,8 +48,17 @@ def render_details(row: CaseRow, room: DetailLimits) -> Markup:
             " ",
             place,
         ),
-        element("div", element("div", told), element("div", known), class_="panes"),
+        _panes(told, measured, extra, is_long=bool(outcome and outcome.failure) or len(row.findings) > 1),
     )
+
+
+def _panes(told: Sequence[Markup], measured: Markup, extra: Sequence[Markup], *, is_long: bool) -> Markup:
+    """Divide the whole width: what is long stands beside the measurements, what is short above them."""
+    if is_long:
+        return element("div", element("div", told), element("div", measured, extra), class_="panes")
+    if len(extra) < 2:
+        return element("div", told, extra, measured, class_="whole")
+    return join(told, element("div", element("div", measured), element("div", extra), class_="panes"))
 
 
 def _failure(failure: Failure, limit: int) -> Markup:
@@ -100,7 +109,10 @@ def _finding(finding: CaseFinding) -> Markup:
 
 def verdict_badge(verdict: Verdict, *, blocks: bool) -> Markup:
     """Render the verdict, marked if it blocks."""
-    calm = {Verdict.PASS: "ok", Verdict.IMPROVEMENT: "ok", Verdict.EXPECTED_FAILURE: "skip"}
+    calm = {
+        **dict.fromkeys((Verdict.PASS, Verdict.SAME, Verdict.IMPROVEMENT), "ok"),
+        Verdict.EXPECTED_FAILURE: "skip",
+    }
     kind = "fail" if blocks else calm.get(verdict, "absent")
     return element("span", verdict.value, class_=f"badge {kind}")
 
@@ -142,14 +154,16 @@ def _measurements(row: CaseRow, room: DetailLimits) -> Markup:
 def _fits_in_line(measurement: Measurement, expected: dict[str, str], room: DetailLimits) -> bool:
     """Return whether a measurement is a single number that needs no row of its own."""
     metric = measurement.metric
-    if len(measurement.samples) > 1 or measurement.facts() or not (room.compact or metric in _COUNTS):
+    if len(set(measurement.samples)) > 1 or not (room.compact or metric in _COUNTS):
         return False
-    return expected.get(metric, "") in {"", format_value(measurement.value, unit_of(metric))}
+    if measurement.facts().keys() - {"trials"}:
+        return False
+    return expected.get(metric, "") in {"", format_value(measurement.value, short_unit(metric, measurement))}
 
 
 def _line(measurements: Sequence[Measurement]) -> Markup:
     """Render numbers in a line, zeros last and together."""
-    some = [f"{m.metric} {format_value(m.value, unit_of(m.metric))}" for m in measurements if m.value]
+    some = [f"{m.metric} {format_value(m.value, short_unit(m.metric, m))}" for m in measurements if m.value]
     none = [m.metric for m in measurements if not m.value]
     text = ", ".join([*some, *([f"0 {', '.join(none)}"] if none else [])])
     return element("p", text, class_="quiet") if text else NOTHING
@@ -157,7 +171,7 @@ def _line(measurements: Sequence[Measurement]) -> Markup:
 
 def _measurement(measurement: Measurement, expected: str | None, points: int) -> Markup:
     """Render one metric; empty cells at the end of the line are left out."""
-    unit, samples = unit_of(measurement.metric), measurement.samples
+    unit, samples = short_unit(measurement.metric, measurement), measurement.samples
     interval = _interval(measurement, unit)
     cells: list[str] = [
         join(format_value(measurement.value, unit), element("small", interval) if interval else None)

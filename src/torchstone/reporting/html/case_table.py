@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from torchstone.core.text.intervals import is_too_wide
 from torchstone.core.text.safe_text import join_words
 from torchstone.core.text.units import count_of, format_number
 from torchstone.core.vocabulary import Verdict
 from torchstone.reporting.html.case_details import render_details, verdict_badge
 from torchstone.reporting.html.elements import NOTHING, Markup, element, join
-from torchstone.reporting.views.case_row import CaseRow, format_metric, format_ratio, interval_of, unit_of
+from torchstone.reporting.views.case_row import CaseRow, format_metric, format_ratio, interval_of, short_unit
 from torchstone.reporting.views.page_view import MOST_ROWS, Category, Page
 
 BYTES_A_ROW = 3_000
@@ -187,9 +188,11 @@ def _number(row: CaseRow, metric: str) -> Markup:
     if measurement is None:
         return element("td")
     interval = interval_of(measurement)
-    write = format_ratio if unit_of(metric) == "x" else format_number
-    around = element("small", f"{write(interval[0])}\u2013{write(interval[1])}") if interval else None
-    return element("td", format_metric(measurement.value, metric), around, data_name=short_name_of(metric))
+    write = format_ratio if short_unit(metric, measurement) == "x" else format_number
+    unsure = "uncertain, " if is_too_wide(float(measurement.value), interval) else ""
+    around = element("small", f"{unsure}{write(interval[0])}\u2013{write(interval[1])}") if interval else None
+    shown = format_metric(measurement.value, metric, measurement)
+    return element("td", shown, around, data_name=short_name_of(metric))
 
 
 def _controls(page: Page, *, many_probes: bool) -> Markup:

@@ -38,16 +38,20 @@ def _speedups(page: Page) -> Markup:
     rows = [row for value, row in sorted(pairs, key=lambda pair: pair[0]) if value > 0]
     if not rows:
         return NOTHING
-    numbers = [number for row in rows for number in _numbers(row)]
-    scale = ratio_scale(numbers)
+    rows.sort(
+        key=lambda row: row.is_uncertain(SPEEDUP)
+    )  # stable: what is uncertain has no rank, and comes last
+    scale = ratio_scale(number for row in rows for number in _numbers(row))
 
     def draw(row: CaseRow) -> tuple[Markup, str]:
         value, interval = float(row.value(SPEEDUP) or 0), interval_of(row.measurement(SPEEDUP))
-        text: str = f"{format_ratio(value)}x"
+        unsure = row.is_uncertain(SPEEDUP)
+        text: str = element("span", f"{format_ratio(value)}x", class_="unsure" if unsure else None)
         if interval:
             around = f" {format_ratio(interval[0])}\u2013{format_ratio(interval[1])}"
             text = join(text, element("small", around))
-        return draw_dot(scale, value, interval, float(row.old) if row.old else None), text
+        old = float(row.old) if row.old else None
+        return draw_dot(scale, value, interval, old, unsure=unsure), text
 
     axis = element("div", element("span"), draw_axis(scale), element("span"), class_="axis-line")
     listed = rows[:MOST_DOTS]
@@ -65,19 +69,27 @@ def _speedups(page: Page) -> Markup:
 
 def _curve(scale: Scale, rows: Sequence[CaseRow]) -> Markup:
     """Draw all speedups in one picture; of very many, evenly spaced ones."""
+    sure = [row for row in rows if not row.is_uncertain(SPEEDUP)]
+    without = (
+        f", without {len(rows) - len(sure):,} whose intervals are wider than 50%"
+        if len(sure) < len(rows)
+        else ""
+    )
     some = ""
-    drawn = rows
+    drawn = rows = sure
     if len(rows) > MOST_MARKS:
         some = f" ({MOST_MARKS:,} drawn)"
         drawn = [rows[at * (len(rows) - 1) // (MOST_MARKS - 1)] for at in range(MOST_MARKS)]
     marks = [(float(row.value(SPEEDUP) or 0), interval_of(row.measurement(SPEEDUP))) for row in drawn]
-    note = f"All {count_of(len(rows), 'case')}{some}, from slowest to fastest. The slowest:"
+    note = f"All {count_of(len(rows), 'case')}{some}, from slowest to fastest{without}. The slowest:"
     return join(draw_curve(scale, marks), element("p", note, class_="quiet"))
 
 
 def _numbers(row: CaseRow) -> list[float]:
-    """Return all numbers of a speedup that must fit on the scale."""
+    """Return all numbers of a speedup that must fit on the scale: a wide interval need not, because it would flatten the others."""
     value, interval = float(row.value(SPEEDUP) or 0), interval_of(row.measurement(SPEEDUP))
+    if row.is_uncertain(SPEEDUP):
+        return [value]
     return [value, *(interval or ()), *([float(row.old)] if row.old else [])]
 
 
@@ -90,6 +102,10 @@ def _legend(rows: Sequence[CaseRow]) -> Markup:
             element("li", element("i", class_="even"), "no clear difference: the interval contains 1x"),
             element("li", element("i", class_="down"), "slower: the whole interval is below 1x"),
         ]
+    if any(row.is_uncertain(SPEEDUP) for row in rows):
+        items.append(
+            element("li", element("i", class_="wide-mark"), "uncertain: the interval is wider than 50%")
+        )
     if not all(intervals):
         items.append(element("li", element("i", class_="plain"), "no confidence interval"))
     if any(row.old for row in rows):
@@ -102,9 +118,11 @@ def _plot(
 ) -> Markup:
     """Render a list of cases with picture and number; the later ones of many are folded."""
     lines = []
+    several = len({row.label for row in rows}) < len(rows)
     for row in rows:
         picture, text = draw(row)
-        name = link_row(row, title=f"{row.case.name} {row.axes}".strip())
+        probe = element("small", row.case.probe) if several else None
+        name = link_row(row, join(row.label, " ", probe), title=f"{row.case.name} {row.axes}".strip())
         lines.append(element("li", name, picture, element("span", text, class_="value")))
     first = element("ol", lines[:shown], class_=f"plot {kind}")
     if len(lines) <= shown:

@@ -79,3 +79,8 @@ def long_text(text: str, limit: int) -> Markup:
     head, tail = limit // 3, limit - limit // 3
     note = f"\n[... {len(text) - limit:,} characters left out here ...]\n"
     return join(text[:head], element("b", note, class_="cut"), text[-tail:])
+
+
+def term_list(words: dict[str, str]) -> list[Markup]:
+    """Return terms with their meanings, for a ``dl`` element."""
+    return [element("div", element("dt", word), element("dd", meaning)) for word, meaning in words.items()]

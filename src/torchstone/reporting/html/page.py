@@ -28,6 +28,7 @@ from torchstone.reporting.html.sections import (
     render_glossary,
     render_summary,
 )
+from torchstone.reporting.views.comparison.page_headline import PLAIN, Headline
 from torchstone.reporting.views.page_view import Page, keep_rows, title_of
 
 _ICON = (
@@ -96,7 +97,7 @@ def hash_of(text: str) -> str:
 def _header(page: Page) -> Markup:
     links = {
         "failures": ("Failures", page.failures or (page.gate and page.gate.worse)),
-        "speedups": ("Speedups", page.summary.speedup or page.summary.unsound),
+        "speedups": ("Speedups", page.summary.speedup or page.summary.unsound or page.summary.uncertain),
         "compile-time": ("Compile time", page.summary.compile_time),
         "compile-caches": ("Compile caches", page.caches),
         "scaling": ("Scaling", page.scaling),
@@ -113,10 +114,15 @@ def _header(page: Page) -> Markup:
         "header",
         element("a", "Skip to the table of cases", href="#cases", class_="skip-link"),
         element("p", "torchstone report", class_="brand"),
-        element("h1", page.headline),
+        render_headline(Headline(page.headline, page.tone)),
         _identity(page),
         element("nav", nav, aria_label="Sections"),
     )
+
+
+def render_headline(headline: Headline) -> Markup:
+    """Render the result in one line: red if something fails."""
+    return element("h1", headline.text, class_=f"tone {headline.tone}" if headline.tone != PLAIN else None)
 
 
 def _identity(page: Page) -> Markup:

@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.text.intervals import WIDEST, format_interval
 from torchstone.core.text.units import count_of, format_number, format_value
-from torchstone.core.vocabulary import METRICS, STATUSES, VERDICTS
+from torchstone.core.vocabulary import METRICS, STATUSES, VERDICTS, Metric
 from torchstone.reporting.html.case_details import graph_break, render_tree, verdict_badge
 from torchstone.reporting.html.case_table import status_badge
-from torchstone.reporting.html.elements import NOTHING, Child, Markup, element, join, long_text
+from torchstone.reporting.html.elements import NOTHING, Child, Markup, element, join, long_text, term_list
 from torchstone.reporting.html.links import link_row, link_rows
 from torchstone.reporting.svg.drawing import draw_parts
 from torchstone.reporting.views.caches import WARM, cache_figures, format_percent
 from torchstone.reporting.views.case_row import CaseFinding, CaseRow, format_metric, format_ratio
+from torchstone.reporting.views.comparison.page_headline import BAD, GOOD, OPEN, PLAIN
 from torchstone.reporting.views.facts_of_files import FileFacts
 from torchstone.reporting.views.page_view import Gate, Page
 from torchstone.reporting.views.scaling_view import scaling_figures
 from torchstone.reporting.views.summary import BreakGroup, FailureGroup, Group, Spread, Summary
 
-MOST_FAILURES = 50
-MOST_GROUPS = 200
-SHOWN_FAILURES = 12
+MOST_FAILURES, SHOWN_FAILURES, MOST_GROUPS = 50, 12, 200
 MOST_BREAKS = 100
 MOST_CAUTIONS = 10
+_GATE_FIGURES = {GOOD: "pass", BAD: "fail", OPEN: "undecided", PLAIN: "not judged"}
 
 
 def render_alerts(page: Page) -> Markup:
@@ -103,23 +104,24 @@ def _passed_tile(summary: Summary) -> Markup:
 
 def _speedup_tile(summary: Summary) -> Markup:
     speedup = summary.speedup
+    wrong = _left_out("accuracy failed", summary.unsound)
+    uncertain = _left_out(f"interval wider than {100 * WIDEST:.0f} %", summary.uncertain)
     if speedup is None:
-        return NOTHING
-    left_out = (
-        join(
-            f"excluded because accuracy failed: {len(summary.unsound):,} ",
-            link_rows(summary.unsound, 3),
-        )
-        if summary.unsound
-        else NOTHING
-    )
+        return _tile("Speedup", "not known", uncertain) if summary.uncertain else NOTHING
+    mean = f"geometric mean over {count_of(speedup.cases, 'case')}"
     return _tile(
         "Speedup",
         f"{format_ratio(speedup.mean)}x",
-        f"geometric mean over {count_of(speedup.cases, 'case')}",
+        f"{mean}, {format_interval(*speedup.interval)}" if speedup.interval else mean,
         _ends(speedup, "speedup", "slowest", "fastest"),
-        left_out,
+        wrong,
+        uncertain,
     )
+
+
+def _left_out(why: str, rows: Sequence[CaseRow]) -> Markup:
+    """Say which rows a mean leaves out; nothing if there are none."""
+    return join(f"left out, {why}: {len(rows):,} ", link_rows(rows, 3)) if rows else NOTHING
 
 
 def _compile_tile(summary: Summary) -> Markup:
@@ -184,11 +186,11 @@ def _gate_tile(gate: Gate) -> Markup:
     counts = ", ".join(f"{name} {number:,}" for name, number in gate.counts.items() if number)
     return _tile(
         "Gate",
-        "pass" if gate.passed else "fail",
+        _GATE_FIGURES[gate.tone],
         gate.finding,
         counts,
         f"baseline {', '.join(gate.baselines)}",
-        kind="good" if gate.passed else "bad",
+        kind=gate.tone,
     )
 
 
@@ -196,7 +198,14 @@ def _groups(page: Page) -> Markup:
     """Render one line per suite and variant."""
     if not page.groups:
         return NOTHING
-    names = [*page.group_axes, "passed", "speedup", "compile time", "memory ratio", "warm start"]
+    names = [
+        *page.group_axes,
+        "passed",
+        "mean speedup",
+        "compile time, sum",
+        "mean memory ratio",
+        "warm start",
+    ]
     summaries = [group.summary for group in page.groups]
     has_numbers = [
         True,
@@ -365,27 +374,24 @@ def _block(title: str, block: object, limit: int) -> Markup:
 def render_glossary(page: Page) -> Markup:
     """Render the meaning of the metrics, statuses and verdicts on this page."""
     statuses = {status: STATUSES[status] for status, _, _ in page.summary.statuses if status in STATUSES}
-    metrics = _metric_meanings(page.metrics)
+    metrics = _metric_meanings(page.metrics, page.reported_metrics)
     verdicts = {v.value: VERDICTS[v] for v, _ in page.gate.verdicts} if page.gate else {}
     lists = {"Metrics": metrics, "Statuses": statuses, "Verdicts": verdicts}
     parts = [
-        element("div", element("h3", name), element("dl", _pairs(words), class_="tree"))
+        element("div", element("h3", name), element("dl", term_list(words), class_="tree"))
         for name, words in lists.items()
         if words
     ]
     return element("section", element("h2", "Glossary", id="words"), element("div", parts, class_="words"))
 
 
-def _metric_meanings(names: Sequence[str]) -> dict[str, str]:
+def _metric_meanings(names: Sequence[str], reported: Mapping[str, Metric]) -> dict[str, str]:
     """Return the meaning of metrics; those that every scenario has are explained once."""
     words = {}
     for name in names:
-        if name in METRICS:
-            metric = METRICS[name]
+        if metric := METRICS.get(name) or reported.get(name):
             word = f"\u2026_{metric.quantity}" if metric.quantity else name
-            words[word] = f"{metric.quantity_meaning or metric.meaning} [{metric.unit}]"
+            way = f"; {metric.better} is better" if name in reported and metric.better != "equal" else ""
+            meaning = f"{metric.quantity_meaning or metric.meaning}{way} [{metric.unit}]"
+            words[word] = meaning.removesuffix(" []")
     return words
-
-
-def _pairs(words: dict[str, str]) -> list[Markup]:
-    return [element("div", element("dt", word), element("dd", meaning)) for word, meaning in words.items()]

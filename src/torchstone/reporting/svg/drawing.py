@@ -16,6 +16,7 @@ from torchstone.reporting.html.elements import Markup, element
 
 MOST_TICKS = 7
 STRIP_WIDTH, STRIP_HEIGHT = 120, 24  # must match the style sheet
+_CHARACTER = 2.1  # percent of the narrowest picture, on a phone, that a character of a label needs
 _EDGE = 3.0  # percent of padding, so that a dot at the end is complete
 _SERIES = ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7))
 _STEPS = (0.5, 0.25, 0.2, 0.1, 0.05, 0.02, 0.01)
@@ -46,58 +47,74 @@ def ratio_scale(values: Iterable[float]) -> Scale:
     return Scale(low, high, True, tuple(choose_ticks(low, high)))
 
 
-def choose_ticks(low: float, high: float) -> list[float]:
+def choose_ticks(low: float, high: float, most: int = MOST_TICKS) -> list[float]:
     """Choose the finest round numbers for a logarithmic scale that are not too many."""
-    best = [1.0]
-    for ticks in _candidates(low, high):
+    best: list[float] = []
+    for ticks in _candidates(low, high, most):
         inside = [tick for tick in ticks if low <= tick <= high]
-        if len(best) <= len(inside) <= MOST_TICKS:
+        if len(best) <= len(inside) <= most:
             best = inside
-    return best
+    return best or [low]
 
 
-def _candidates(low: float, high: float) -> Iterator[list[float]]:
+def _candidates(low: float, high: float, most: int) -> Iterator[list[float]]:
     decades = range(floor(log10(low)), ceil(log10(high)) + 1)
-    every = ceil(len(decades) / MOST_TICKS)
+    every = ceil(len(decades) / most)
     yield [10.0**decade for decade in decades if decade % every == 0]
     for series in _SERIES:
         yield [factor * 10.0**decade for decade in decades for factor in series]
     for step in _STEPS:
-        if (high - low) / step <= MOST_TICKS + 1:
+        if (high - low) / step <= most + 1:
             yield [round(number * step, 4) for number in range(ceil(low / step), floor(high / step) + 1)]
 
 
 def draw_axis(scale: Scale) -> Markup:
     """Draw the numbers of an axis."""
-    labels = [
-        element("text", f"{format_number(tick)}x", x=f"{scale.at(tick):.2f}%", y=12, text_anchor="middle")
-        for tick in scale.ticks
-    ]
-    return _svg("axis", 16, labels)
+    return _svg("axis", 16, write_ticks(scale, [f"{format_number(tick)}x" for tick in scale.ticks], 12))
 
 
-def draw_dot(scale: Scale, value: float, interval: tuple[float, float] | None, old: float | None) -> Markup:
-    """Draw a dot with its interval, and a hollow mark for the baseline."""
-    return _svg(f"dots {side_of(interval)}", 18, [_grid(scale), *_dot(scale, value, interval, old)])
+def write_ticks(scale: Scale, texts: Sequence[str], y: int) -> list[Markup]:
+    """Write the ticks. A label at the edge is aligned with it, so that it is not cut; one that would touch the previous is left out."""
+    labels, free = [], 0.0
+    for tick, text in zip(scale.ticks, texts, strict=True):
+        at, width = scale.at(tick), len(text) * _CHARACTER
+        anchor = "start" if at < width / 2 else "end" if at > 100 - width / 2 else "middle"
+        left = at - {"start": 0.0, "middle": width / 2, "end": width}[anchor]
+        if left >= free:
+            labels.append(element("text", text, x=f"{at:.2f}%", y=y, text_anchor=anchor))
+            free = left + width + _CHARACTER
+    return labels
 
 
-def draw_change(
-    scale: Scale, value: float, interval: tuple[float, float] | None, margin: float, kind: str
+def draw_dot(
+    scale: Scale,
+    value: float,
+    interval: tuple[float, float] | None,
+    old: float | None,
+    *,
+    unsure: bool = False,
 ) -> Markup:
-    """Draw a dot with its interval, in front of a band for the margin; ``kind`` sets the color."""
-    low, high = scale.at(1 / (1 + margin)), scale.at(1 + margin)
-    band = element("rect", x=f"{low:.2f}%", width=f"{high - low:.2f}%", y=-2, height=22, class_="band")
-    return _svg(f"dots {kind}", 18, [band, _grid(scale), *_dot(scale, value, interval, None)])
+    """Draw a dot with its interval, and a hollow mark for the baseline; an ``unsure`` value is hollow and dashed."""
+    kind = f"{side_of(interval)} wide" if unsure else side_of(interval)
+    return _svg(f"dots {kind}", 18, [_grid(scale), *_dot(scale, value, interval, old)])
 
 
 def _dot(scale: Scale, value: float, interval: tuple[float, float] | None, old: float | None) -> list[Markup]:
-    parts = []
-    if interval:
-        low, high = scale.at(interval[0]) if interval[0] > 0 else 0.0, scale.at(interval[1])
-        parts.append(element("line", x1=f"{low:.2f}%", x2=f"{high:.2f}%", y1=9, y2=9, class_="interval"))
+    parts = draw_interval(scale, interval, 9) if interval else []
     if old:
         parts.append(element("circle", cx=f"{scale.at(old):.2f}%", cy=9, r=4, class_="old"))
     parts.append(element("circle", cx=f"{scale.at(value):.2f}%", cy=9, r=4, class_="dot"))
+    return parts
+
+
+def draw_interval(scale: Scale, interval: tuple[float, float], y: int) -> list[Markup]:
+    """Draw an interval; an end beyond the scale is an arrow."""
+    low, high = (f"{scale.at(end):.2f}%" for end in interval)
+    parts = [element("line", x1=low, x2=high, y1=y, y2=y, class_="interval")]
+    if interval[0] < scale.low:
+        parts.append(element("svg", element("path", d="M6-4L0 0L6 4", class_="beyond"), x=low, y=y))
+    if interval[1] > scale.high:
+        parts.append(element("svg", element("path", d="M-6-4L0 0L-6 4", class_="beyond"), x=high, y=y))
     return parts
 
 
@@ -170,7 +187,7 @@ def draw_samples(samples: Sequence[float], middle: float, points: int) -> Markup
     last = max(len(samples) - 1, 1)
     dots = "".join(
         f"M{round(3 + (STRIP_WIDTH - 6) * index / last)} {y_of(samples[index])}z"
-        for index in _pick(samples, points)
+        for index in pick_points(samples, points)
     )
     line = element("path", d=f"M0 {y_of(middle)}h{STRIP_WIDTH}", class_="middle")
     return element("svg", line, element("path", d=dots), class_="strip", aria_hidden="true")
@@ -186,7 +203,7 @@ def _fences(samples: Sequence[float]) -> tuple[float, float]:
     return max(ordered[0], first - width), min(ordered[-1], third + width)
 
 
-def _pick(samples: Sequence[float], points: int) -> list[int]:
+def pick_points(samples: Sequence[float], points: int) -> list[int]:
     """Return the indices of at most ``points`` samples, evenly spread, always with minimum and maximum."""
     count = len(samples)
     if count <= points:

@@ -9,10 +9,13 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from torchstone.analyze.evidence import MOST_MORE
 from torchstone.core.environments import differences
 from torchstone.core.records import Reading
+from torchstone.core.text.units import clock_text
 from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, Verdict
 from torchstone.gate.baseline import expects_status
+from torchstone.gate.disturbance import is_all_disturbed
 from torchstone.gate.judgement import Row
 from torchstone.gate.rules import NEEDS_NO_BASELINE, RuleBook, numbers_count
 
@@ -73,11 +76,28 @@ def find_advice(row: Row, acceptance: Acceptance, baseline: str, results: str) -
         case Verdict.INCONCLUSIVE if row.rule is None:
             return AcceptAdvice(None, f"give {row.metric} a rule with --rule or in torchstone.toml")
         case Verdict.INCONCLUSIVE:
-            return AcceptAdvice(
-                None, "measure it as the baseline was measured, or judge it by a baseline of its own"
-            )
+            return AcceptAdvice(None, _advise_on_undecided(row))
         case _:
             return AcceptAdvice(None)
+
+
+def _advise_on_undecided(row: Row) -> str:
+    """Return what would settle a row: more trials of it, about how long they take, or another baseline."""
+    if row.ruling.levels is None:
+        if is_all_disturbed(row.base, row.metric):
+            return "measure the baseline again on a quiet machine: a disturbed time decides nothing"
+        if is_all_disturbed(row.new, row.metric):
+            return "measure it again on a quiet machine: a disturbed time decides nothing"
+        return "measure it as the baseline was measured, or judge it by a baseline of its own"
+    found, more = row.comparison, row.more_new
+    if found is None or more is None:
+        return "measure it again with more trials: torchstone run --trials 5"
+    trials = len(found.new.values)
+    if more > MOST_MORE:
+        return "measure the baseline with more trials, too: its own noise leaves this open"
+    duration = row.new.details.duration if row.new and row.new.details else None
+    seconds = f", about {clock_text(duration / trials * (trials + more))}" if duration else ""
+    return f"measure it with --trials {trials + more}{seconds}, or run with --decide"
 
 
 def _advise_on_missing(row: Row) -> AcceptAdvice:

@@ -13,10 +13,20 @@ from typing import Any
 from msgspec import Struct
 
 from torchstone.core.cautions import Caution
-from torchstone.core.records import NOWHERE, Case, FilePlace, Measurement, Number, Outcome, Reading
+from torchstone.core.records import (
+    NOWHERE,
+    Case,
+    FilePlace,
+    Measurement,
+    Number,
+    Outcome,
+    Reading,
+    unit_of,
+)
+from torchstone.core.text.intervals import is_too_wide
 from torchstone.core.text.safe_text import quote_word, simple_command
 from torchstone.core.text.units import format_change, format_number, format_value
-from torchstone.core.vocabulary import METRICS, NOT_AVAILABLE, PASSED, SKIPPED, Verdict
+from torchstone.core.vocabulary import NOT_AVAILABLE, PASSED, SKIPPED, Verdict
 from torchstone.formats.merge import Results
 from torchstone.gate.judgement import QUIET, Row
 from torchstone.reporting.views.check_rows import Report, describe
@@ -90,7 +100,7 @@ class CaseRow(Struct, frozen=True, eq=False, gc=False):
     @property
     def repro(self) -> str:
         """Return the command that measures it again; empty if unknown."""
-        return _repro(self.case, self.outcome, self.reading)
+        return repro_of(self.case, self.outcome, self.reading)
 
     @property
     def note(self) -> str:
@@ -149,6 +159,11 @@ class CaseRow(Struct, frozen=True, eq=False, gc=False):
             if measurement.metric == metric:
                 return measurement
         return None
+
+    def is_uncertain(self, metric: str) -> bool:
+        """Return whether the interval of a metric is too wide to quote its value alone."""
+        measurement = self.measurement(metric)
+        return measurement is not None and is_too_wide(float(measurement.value), interval_of(measurement))
 
     def value(self, metric: str) -> Number | None:
         """Return the value of a metric; None if it was not measured."""
@@ -259,7 +274,7 @@ def _anchor(case: Case, taken: set[str]) -> str:
     return anchor
 
 
-def _repro(case: Case, outcome: Outcome | None, reading: Reading | None) -> str:
+def repro_of(case: Case, outcome: Outcome | None, reading: Reading | None) -> str:
     """Return the command that measures the case again; empty if unknown."""
     if outcome and (command := simple_command(outcome.repro)):
         return command
@@ -281,20 +296,21 @@ def _expected(row: Row) -> str:
     actual, expected = row.new_value, row.expected_value
     if expected is None:
         return ""
-    text = format_value(expected, unit_of(row.metric))
+    text = format_value(expected, short_unit(row.metric, row.new, row.base))
     if not isinstance(expected, int | float) or not isinstance(actual, int | float) or actual == expected:
         return text
     return f"{text} ({format_change(actual, expected)})"
 
 
-def unit_of(metric: str) -> str:
+def short_unit(metric: str, *found: Measurement | Outcome | None) -> str:
     """Return the unit of a metric, empty if it is unknown; ``% of look-ups`` is shortened to ``%``."""
-    return METRICS[metric].unit.removesuffix(" of look-ups") if metric in METRICS else ""
+    return unit_of(metric, *found).removesuffix(" of look-ups")
 
 
 def _old_speedup(rows: Sequence[Row]) -> Number | None:
     for row in rows:
-        if row.metric == SPEEDUP and row.verdict is not Verdict.INCONCLUSIVE:
+        was_compared = row.comparison is not None and not row.comparison.obstacle
+        if row.metric == SPEEDUP and (was_compared or row.verdict is not Verdict.INCONCLUSIVE):
             value = row.expected_value
             return value if isinstance(value, int | float) and value > 0 else None
     return None
@@ -328,7 +344,7 @@ def format_ratio(value: float) -> str:
     return f"{value:.3f}" if 0.001 <= abs(value) < 1000 else format_number(value)
 
 
-def format_metric(value: Number | None, metric: str) -> str:
-    """Format a metric's value with its unit; ratios with three decimals."""
-    unit = unit_of(metric)
+def format_metric(value: Number | None, metric: str, *found: Measurement | None) -> str:
+    """Format a metric's value with its unit, which ``found`` may define; ratios with three decimals."""
+    unit = short_unit(metric, *found)
     return f"{format_ratio(value)}x" if unit == "x" and value is not None else format_value(value, unit)

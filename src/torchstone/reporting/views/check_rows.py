@@ -7,15 +7,22 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from torchstone.core.records import Case, FilePlace
+from torchstone.core.records import Case, FilePlace, unit_of
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words, quote_word, simple_command
 from torchstone.core.text.units import count_of, format_change, format_number, format_value
-from torchstone.core.vocabulary import METRICS, Verdict
-from torchstone.gate.judgement import Judgement, Row, severity
+from torchstone.core.vocabulary import Verdict
+from torchstone.gate.judgement import Judgement, Row, State, severity
 from torchstone.gate.rules import describe_rule, limits_of
 from torchstone.reporting.views.accepting import AcceptAdvice, Acceptance, find_advice
-from torchstone.reporting.views.report_view import RowText
+from torchstone.reporting.views.report_view import (
+    RowText,
+    change_text,
+    describe_more,
+    exit_text,
+    percent,
+    undecided_text,
+)
 
 
 class Context(Struct, frozen=True):
@@ -44,7 +51,7 @@ class Report(Struct, frozen=True):
         """The outcome in one line, with its label where rows were judged."""
         if self.judgement.rounds and not self.judgement.counts.rows:
             return self.finding
-        return f"{'FAIL' if self.judgement.exit_code else 'PASS'}: {self.finding}"
+        return f"{self.judgement.state}: {self.finding}"
 
     @property
     def finding(self) -> str:
@@ -55,17 +62,24 @@ class Report(Struct, frozen=True):
             return (
                 f"{count_of(len(judgement.rounds.rows), 'round')} compared; the {policy} judges none of them"
             )
+        if judgement.state is State.UNDECIDED:
+            return f"{undecided_text(judgement, counts.rows)}; {exit_text(judgement)}"
         if judgement.exit_code == 0:
             return f"{count_of(counts.judged, 'case')} judged, none red ({policy})"
-        parts = [f"{count_of(counts.red, 'case')} red of {counts.cases:,}"] if counts.red else []
+        parts = []
+        if counts.red:
+            are = "is" if counts.red == 1 else "are"
+            parts.append(f"{counts.red:,} of {count_of(counts.cases, 'case')} {are} red")
+        if counts.undecided:
+            parts.append(f"{counts.undecided:,} undecided")
         if judgement.expired:
             parts.append(f"{count_of(len(judgement.expired), 'quarantine entry')} expired")
         return f"{', '.join(parts)} ({policy})"
 
     @property
     def is_pass(self) -> bool:
-        """Return whether nothing blocks."""
-        return not self.judgement.exit_code
+        """Return whether nothing blocks, and everything was decided."""
+        return self.judgement.state is State.PASS
 
     @property
     def summary(self) -> dict[str, int]:
@@ -75,6 +89,7 @@ class Report(Struct, frozen=True):
             "planned": counts.planned,
             "judged": counts.judged,
             "red": counts.red,
+            "undecided": counts.undecided,
             "improved": counts.improved,
             "quarantined": counts.quarantined,
             "missing": counts.missing,
@@ -142,15 +157,17 @@ def short_name(case: Case, *, axes: bool = False) -> str:
 
 def describe_finding(row: Row) -> str:
     """Return the finding: ``accuracy: fail_to_run, expected pass``; for numbers with the change in percent."""
-    metric = METRICS.get(row.metric)
-    unit = metric.unit if metric else ""
-    actual, expected = row.new_value, row.expected_value
+    unit = unit_of(row.metric, row.new, row.base)
+    is_tested = row.comparison is not None and row.comparison.p_value is not None
+    actual, expected = row.new_value, row.base_value if is_tested else row.expected_value
     text = f"{row.metric}: {'no result' if actual is None else format_value(actual, unit)}"
     if expected is not None:
         text += f", expected {format_value(expected, unit)}"
-    if isinstance(actual, int | float) and isinstance(expected, int | float):
+    if row.criteria is not None and row.comparison is not None and is_tested:
+        text += f" ({change_text(row.comparison, percent(1 - row.criteria.alpha))})"
+    elif isinstance(actual, int | float) and isinstance(expected, int | float):
         text += f" ({format_change(actual, expected)})"
-    return f"{text}; {row.detail}" if row.detail else text
+    return "; ".join(part for part in (text, row.detail, describe_more(row.more_new, "")) if part)
 
 
 def _describe_limits(row: Row) -> str:
@@ -173,6 +190,8 @@ def repro_command(row: Row, context: Context) -> str:
         return command
     if command := simple_command(row.remarks.repro.replace("{name}", quote_word(row.case.benchmark))):
         return command
+    if row.remarks.measure:
+        return redact(row.remarks.measure)
     baselines = [part for path in context.baselines for part in ("--baseline", path)]
     return _command(
         "check",

@@ -9,20 +9,27 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from torchstone.analyze.evidence import EXACT, Comparison
-from torchstone.analyze.ratio_interval import MOST_MORE, Mean
+from torchstone.analyze.ratio_interval import Mean
 from torchstone.core.records import Case, FilePlace
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words, simple_command
-from torchstone.core.text.units import count_of, format_change, format_limit, format_number, format_value
-from torchstone.core.vocabulary import ACCURACY, METRICS, Probe, Verdict
-from torchstone.gate.criteria import USUAL_ALPHA
-from torchstone.gate.judgement import Judgement, Overview, Row
+from torchstone.core.text.units import count_of, format_number
+from torchstone.core.vocabulary import ACCURACY, Probe, Verdict
+from torchstone.gate.defaults import USUAL_ALPHA
+from torchstone.gate.judgement import Judgement, Overview, Row, State
 from torchstone.reporting.views.names import Names
-from torchstone.reporting.views.report_view import RowText, describe_method
+from torchstone.reporting.views.report_view import (
+    RowText,
+    change_text,
+    describe_method,
+    describe_more,
+    exit_text,
+    percent,
+    undecided_text,
+    value_text,
+)
 
 SORTS = ("verdict", "change", "name", "metric")
-_LARGE, _HUGE = 20.0, 100_000.0  # ratios too large to read as a change in percent
 _NOUNS = {
     Verdict.REGRESSION: "regression",
     Verdict.IMPROVEMENT: "improvement",
@@ -62,28 +69,20 @@ class CompareReport(Struct, frozen=True, dict=True):
             )
         common = count_of(self.overview.matched, "common case")
         of_all = f"of {count_of(len(judgement.rows), 'row')} in {common}"
-        if judgement.exit_code:
+        if judgement.state is State.FAIL:
             red = Counter(row.verdict for row in judgement.rows if row.blocks)
             named = ", ".join(_counted(verdict, red[verdict]) for verdict in ORDER if red[verdict])
             return f"FAIL: {named} {of_all} ({policy})"
-        still_open = judgement.by_verdict.get(Verdict.INCONCLUSIVE, 0)
-        if self._is_undecided:
-            return f"INCONCLUSIVE: {still_open:,} {of_all} could not be decided, none is significantly worse ({policy})"
-        open_too = f", {still_open:,} could not be decided" if still_open else ""
-        return f"PASS: none {of_all} blocks{open_too} ({policy})"
+        if judgement.state is State.UNDECIDED:
+            return f"UNDECIDED: {undecided_text(judgement, len(judgement.rows))}; {exit_text(judgement)}"
+        return f"PASS: none {of_all} blocks ({policy})"
 
     @property
     def is_pass(self) -> bool:
-        """Return whether nothing blocks, and something could be decided."""
+        """Return whether nothing blocks, and everything was decided."""
         judgement = self.judgement
         are_unjudged = judgement.rounds is not None and not judgement.rows
-        return not (judgement.exit_code or are_unjudged or self._is_undecided)
-
-    @property
-    def _is_undecided(self) -> bool:
-        rows = self.judgement.rows
-        is_open = self.judgement.by_verdict.get(Verdict.INCONCLUSIVE, 0) > 0
-        return is_open and not any(row.adjusted is not None and _is_decided(row) for row in rows)
+        return judgement.state is State.PASS and not are_unjudged
 
     @property
     def summary(self) -> dict[str, int]:
@@ -175,10 +174,6 @@ class CompareReport(Struct, frozen=True, dict=True):
         return Names(row.case for row in self.judgement.rows)
 
 
-def _is_decided(row: Row) -> bool:
-    return row.verdict in {Verdict.SAME, Verdict.REGRESSION, Verdict.IMPROVEMENT}
-
-
 def _counted(verdict: Verdict, number: int) -> str:
     return count_of(number, _NOUNS[verdict]) if verdict in _NOUNS else f"{number:,} {verdict}"
 
@@ -191,55 +186,17 @@ def _size(row: Row) -> float:
     return -abs(math.log(ratio))
 
 
-def percent(share: float) -> str:
-    """Format a share as a percentage: ``2%``."""
-    return f"{format_limit(100 * share)}%"
-
-
-def change_of(ratio: float) -> str:
-    """Format a ratio as a relative change: ``+3.2%``."""
-    if math.isinf(ratio):
-        return "from 0"
-    if ratio >= _LARGE:
-        return f"{ratio:,.0f}x" if ratio < _HUGE else f"{ratio:.0e}x"
-    return format_change(ratio, 1.0)
-
-
-def interval_of(low: float, high: float) -> str:
-    """Format an interval of ratios as changes: ``-0.5% to +1.1%``; empty if it is unbounded."""
-    if math.isinf(high) or not high:
-        return ""
-    return f"{change_of(low)} to {change_of(high)}"
-
-
-def value_text(value: str | float | None, metric: str) -> str:
-    """Format a metric's value with its unit; a status as it is."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    known = METRICS.get(metric)
-    return format_value(value, known.unit if known else "")
-
-
 def describe_finding(row: Row, confidence: str) -> str:
     """Return the finding: ``abs_latency: 12.3 ms, was 10.1 ms (+21.8%; 99% interval +15.1% to +28.9%)``."""
     was, now = row.base_value, row.new_value
     what = "status" if row.metric == ACCURACY and row.case.probe != Probe.ACCURACY else row.metric
-    text = f"{what}: {'no result' if now is None else value_text(now, row.metric)}"
+    text = f"{what}: {'no result' if now is None else value_text(now, row)}"
     if was is not None:
-        text += f", was {value_text(was, row.metric)}"
-    if row.comparison and (change := _change_text(row.comparison, confidence)):
+        text += f", was {value_text(was, row)}"
+    if row.comparison and (change := change_text(row.comparison, confidence)):
         text += f" ({change})"
     notes = [note for note in (row.detail, describe_more(row.more)) if note]
     return "; ".join([text, *notes])
-
-
-def _change_text(found: Comparison, confidence: str) -> str:
-    if math.isnan(found.ratio):
-        return ""
-    change = "" if math.isinf(found.ratio) else change_of(found.ratio)
-    between = "" if found.method == EXACT and found.low == found.high else interval_of(found.low, found.high)
-    interval = f"{confidence} interval {between}" if found.method != EXACT else f"from {between}"
-    return "; ".join(part for part in (change, interval if between else "") if part)
 
 
 def describe_certainty(row: Row, alpha: float) -> str:
@@ -247,7 +204,7 @@ def describe_certainty(row: Row, alpha: float) -> str:
     ruling = row.ruling
     if not ruling.relevance or row.criteria is None:
         return ""
-    margin = f"margin of {percent(row.criteria.margin)}"
+    margin = f"margin of {percent(row.criteria.share)}"
     place = {
         "within": f"within the {margin}",
         "beyond": f"beyond the {margin}",
@@ -262,15 +219,6 @@ def describe_certainty(row: Row, alpha: float) -> str:
 
 def _p_text(value: float) -> str:
     return "under 1e-12" if value < 1e-12 else format_number(float(f"{value:.2g}"))
-
-
-def describe_more(more: int | None) -> str:
-    """Return how many more trials per side would settle an inconclusive row; empty if unknown."""
-    if more is None:
-        return ""
-    if more > MOST_MORE:
-        return f"it would take more than {MOST_MORE} more trials per side to settle it"
-    return f"about {count_of(more, 'more trial')} per side would settle it"
 
 
 def describe_mean(mean: Mean) -> tuple[str, str]:

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from torchstone.analyze.evidence import Comparison
-from torchstone.analyze.ratio_interval import MOST_MORE
+from torchstone.analyze.evidence import MOST_MORE, Comparison
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.judgement import Row
-from torchstone.reporting.views.comparison_rows import (
-    ORDER,
+from torchstone.reporting.views.comparison_rows import ORDER
+from torchstone.reporting.views.report_view import (
+    ReportView,
     change_of,
     describe_more,
     interval_of,
     percent,
+    quarantine_reason,
     value_text,
 )
-from torchstone.reporting.views.report_view import ReportView, quarantine_reason
 
 
 class EffectTable(Struct, frozen=True):
@@ -37,8 +37,8 @@ class EffectTable(Struct, frozen=True):
         return (
             self.report.name_of(row.case),
             row.metric,
-            value_text(row.base_value, row.metric),
-            value_text(row.new_value, row.metric),
+            value_text(row.base_value, row),
+            value_text(row.new_value, row),
             change_of(row.ratio) if row.ratio is not None else "",
             interval_of(found.low, found.high) if found else "",
             "; ".join(note for note in notes if note),
@@ -68,7 +68,7 @@ def is_unchanged(row: Row) -> bool:
 def short_effect(row: Row, found: Comparison) -> tuple[str, str, str]:
     """Return change, interval, and the margin, or for inconclusive rows the further trials needed."""
     between = "exact" if found.low == found.high else interval_of(found.low, found.high) or "unknown"
-    last = percent(row.criteria.margin) if row.criteria else ""
+    last = percent(row.criteria.share) if row.criteria else ""
     if row.verdict is Verdict.INCONCLUSIVE:
         more = row.more
         last = "" if more is None else f">{MOST_MORE}" if more > MOST_MORE else f"+{more}"

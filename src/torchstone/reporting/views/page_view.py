@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct, structs
 
 from torchstone.core.cautions import Caution, merge_cautions, merged
-from torchstone.core.records import Reading
+from torchstone.core.records import Reading, find_metric
 from torchstone.core.text.units import count_of
-from torchstone.core.vocabulary import COMPILE_SECONDS, METRICS, Verdict
+from torchstone.core.vocabulary import COMPILE_SECONDS, METRICS, Metric, Verdict
 from torchstone.formats.merge import Results
 from torchstone.reporting.html.profile_section import Explained, explain_rows
 from torchstone.reporting.views.caches import WARM, CacheCase, format_percent, make_cases
@@ -24,7 +24,9 @@ from torchstone.reporting.views.case_row import (
     shared_axes,
 )
 from torchstone.reporting.views.check_rows import Report
+from torchstone.reporting.views.comparison.page_headline import BAD, GOOD, OPEN, PLAIN, headline_of
 from torchstone.reporting.views.facts_of_files import FileFacts, collect_facts
+from torchstone.reporting.views.report_view import without_evidence_text
 from torchstone.reporting.views.scaling_view import ShownSweep, show_sweeps
 from torchstone.reporting.views.summary import (
     MEMORY,
@@ -43,6 +45,8 @@ MOST_ROWS = 5_000
 """Cases in the table unless more are requested: about as many as a browser handles without noticeable delay."""
 MOST_WORSE = 50
 MOST_COLUMNS = 6
+MOST_OWN_COLUMNS = 3
+"""The columns for metrics that benchmarks report themselves."""
 MANY = 1_000  # with more rows than this, the page is compact
 _COLUMNS = (
     *("speedup", "abs_latency", COMPILE_SECONDS, "compilation_latency", "compression_ratio"),
@@ -80,7 +84,7 @@ class Gate(Struct, frozen=True):
     """
 
     finding: str
-    passed: bool
+    tone: str
     counts: dict[str, int]
     baselines: tuple[str, ...]
     verdicts: tuple[tuple[Verdict, int], ...]
@@ -142,6 +146,13 @@ class Page(Struct, frozen=True):
     selection: tuple[str, ...] = ()
 
     @property
+    def tone(self) -> str:
+        """Return the tone of the headline: bad if the gate fails, a case failed, or one has no result."""
+        if self.summary.failed or self.summary.absent:
+            return BAD
+        return self.gate.tone if self.gate else PLAIN
+
+    @property
     def left_out(self) -> list[Category]:
         """Return the cases that the table omits, by status and verdict, red ones first."""
         kept = set(self.shown)
@@ -153,6 +164,11 @@ class Page(Struct, frozen=True):
     def metrics(self) -> list[str]:
         """Return the metrics of all cases, known ones first, in their usual order."""
         return list(_metrics_of(self.rows))
+
+    @property
+    def reported_metrics(self) -> dict[str, Metric]:
+        """Return the definitions of the metrics that benchmarks report themselves."""
+        return _reported_metrics(self.rows)
 
 
 def make_page(
@@ -174,11 +190,8 @@ def make_page(
     shown = _choose_rows(rows, summary, most_rows)
     explained, unusable = explain_rows(rows, report)
     cautions = [*(caution for reading in results.readings for caution in reading.cautions), *unusable]
-    ended = _headline(summary)
     return Page(
-        f"{report.headline}; {ended[0].lower()}{ended[1:]}"
-        if report and report.judgement.exit_code
-        else ended,
+        _headline(summary, report),
         tuple(_source(reading) for reading in results.readings),
         shared,
         summary,
@@ -224,7 +237,16 @@ def _choose_rows(rows: Sequence[CaseRow], summary: Summary, most: int) -> Sequen
     return [row for row in rows if row in kept]
 
 
-def _headline(summary: Summary) -> str:
+def _headline(summary: Summary, report: Report | None) -> str:
+    """Return how many cases passed, after what the gate says, unless it says that everything passed."""
+    ended = _describe_end(summary)
+    judged = headline_of(report) if report else None
+    if judged is None or judged.tone == GOOD:
+        return ended
+    return f"{judged.text}; {ended[0].lower()}{ended[1:]}"
+
+
+def _describe_end(summary: Summary) -> str:
     if not summary.planned:
         return "No cases"
     if summary.passed == summary.planned:
@@ -247,8 +269,8 @@ def _gate(report: Report, rows: Sequence[CaseRow]) -> Gate:
     counted = Counter(row.verdict for row in rows if row.verdict)
     worse = _regressions(report, rows)
     return Gate(
-        report.finding,
-        judgement.exit_code == 0,
+        "; ".join(filter(None, (report.finding, without_evidence_text(judgement)))),
+        headline_of(report).tone,
         report.summary,
         tuple(report.context.baselines),
         tuple((verdict, counted[verdict]) for verdict in Verdict if counted[verdict]),
@@ -288,6 +310,16 @@ def _metrics_of(rows: Iterable[CaseRow]) -> dict[str, None]:
     return dict.fromkeys([*(metric for metric in METRICS if metric in found), *found])
 
 
+def _reported_metrics(rows: Iterable[CaseRow]) -> dict[str, Metric]:
+    """Return the definitions of the metrics that benchmarks report themselves, in the order of the files."""
+    found: dict[str, Metric] = {}
+    for row in rows:
+        for each in row.outcome.measurements if row.outcome else ():
+            if each.details and each.details.better and (known := find_metric(each.metric, each)):
+                found.setdefault(each.metric, known)
+    return found
+
+
 def _choose_columns(rows: Sequence[CaseRow]) -> list[str]:
     """Choose the metrics that get a column: the most wanted first, then others while there is space."""
     there = _metrics_of(rows)
@@ -298,6 +330,8 @@ def _choose_columns(rows: Sequence[CaseRow]) -> list[str]:
     if caches and wanted:
         return [*wanted[: MOST_COLUMNS - 2], *(m for m in caches if m in _FEW_CACHE_COLUMNS)]
     others = [metric for metric in there if metric not in {*_COLUMNS, *_CACHE_COLUMNS}]
+    if own := list(_reported_metrics(rows))[:MOST_OWN_COLUMNS]:
+        return [*wanted[: MOST_COLUMNS - len(own)], *own]
     return (wanted if len(wanted) >= 3 else caches or [*wanted, *others])[:MOST_COLUMNS]
 
 
@@ -318,7 +352,8 @@ def _points(rows: Iterable[CaseRow]) -> int:
 def title_of(page: Page) -> str:
     """Return a short title for the browser tab."""
     speedup = page.summary.speedup
-    parts = ["gate fails"] if page.gate and not page.gate.passed else []
+    said = {BAD: "gate fails", OPEN: "gate undecided"}.get(page.gate.tone if page.gate else "")
+    parts = [said] if said else []
     parts.append(f"{page.summary.passed:,}/{page.summary.planned:,} passed")
     if speedup:
         parts.append(f"{format_ratio(speedup.mean)}x")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from torchstone.baselines.changes import Change
 from torchstone.baselines.propose import Proposal
-from torchstone.baselines.text_edits import Change
 from torchstone.core.errors import printable
 from torchstone.core.text.units import count_of, format_change, format_value
-from torchstone.core.vocabulary import METRICS
 from torchstone.reporting.views.names import Names
 from torchstone.reporting.views.result_table import ResultTable
 
@@ -43,8 +42,6 @@ def _tally(proposal: Proposal) -> str:
 
 
 def _row(change: Change, names: Names) -> tuple[str, ...]:
-    metric = METRICS.get(change.metric)
-    unit = metric.unit if metric else ""
     note = change.note
     if (
         isinstance(change.old, int | float)
@@ -52,7 +49,7 @@ def _row(change: Change, names: Names) -> tuple[str, ...]:
         and change.old != change.new
     ):
         note = f"{format_change(change.new, change.old)} {note}".strip()
-    old, new = (format_value(value, unit) for value in (change.old, change.new))
+    old, new = (format_value(value, change.unit) for value in (change.old, change.new))
     spread = "" if change.spread is None else _percent(change.spread)
     return change.action, names.of(change.case), change.metric, old, new, spread, _margin_text(change), note
 

@@ -1,17 +1,20 @@
-"""Define the common view of check, compare and ab that every format renders."""
+"""Define the common view of check, compare and ab that every format renders, and put headlines, changes and intervals into words."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
-from torchstone.analyze.evidence import EXACT, PAIRED, Comparison
-from torchstone.core.records import Case, FilePlace
-from torchstone.core.text.units import count_of
+from torchstone.analyze.evidence import EXACT, MOST_MORE, PAIRED, Comparison
+from torchstone.core.records import Case, FilePlace, unit_of
+from torchstone.core.text.units import count_of, format_change, format_limit, format_value
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.judgement import Judgement, Row
+from torchstone.gate.judgement import Judgement, Row, State
+
+_LARGE, _HUGE = 20.0, 100_000.0  # ratios too large to read as a change in percent
 
 
 class RowText(Struct, frozen=True):
@@ -107,3 +110,77 @@ def describe_method(found: Comparison) -> str:
         return f"{count_of(trials[0], 'pair')} of trials that took turns ({samples})"
     data = f"{trials[0]:,} and {count_of(trials[1], 'trial')} ({samples})"
     return f"{found.method} on the logarithms of {data}" if found.method else f"none; {data}"
+
+
+def percent(share: float) -> str:
+    """Format a share as a percentage: ``2%``."""
+    return f"{format_limit(100 * share)}%"
+
+
+def change_of(ratio: float) -> str:
+    """Format a ratio as a relative change: ``+3.2%``."""
+    if math.isinf(ratio):
+        return "from 0"
+    if ratio >= _LARGE:
+        return f"{ratio:,.0f}x" if ratio < _HUGE else f"{ratio:.0e}x"
+    return format_change(ratio, 1.0)
+
+
+def interval_of(low: float, high: float) -> str:
+    """Format an interval of ratios as changes: ``-0.5% to +1.1%``; empty if it is unbounded."""
+    if math.isinf(high) or not high:
+        return ""
+    return f"{change_of(low)} to {change_of(high)}"
+
+
+def value_text(value: str | float | None, row: Row) -> str:
+    """Format a value of a row's metric with its unit; a status as it is."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return format_value(value, unit_of(row.metric, row.new, row.base))
+
+
+def change_text(found: Comparison, confidence: str) -> str:
+    """Return the change with its interval: ``+21.8%; 99% interval +15.1% to +28.9%``."""
+    if math.isnan(found.ratio):
+        return ""
+    change = "" if math.isinf(found.ratio) else change_of(found.ratio)
+    between = "" if found.method == EXACT and found.low == found.high else interval_of(found.low, found.high)
+    interval = f"{confidence} interval {between}" if found.method != EXACT else f"from {between}"
+    return "; ".join(part for part in (change, interval if between else "") if part)
+
+
+def describe_more(more: int | None, sides: str = " per side") -> str:
+    """Return how many more trials would settle an inconclusive row; empty if unknown."""
+    if more is None:
+        return ""
+    if more > MOST_MORE:
+        return f"it would take more than {MOST_MORE} more trials{sides} to settle it"
+    return f"about {count_of(more, 'more trial')}{sides} would settle it"
+
+
+def undecided_text(judgement: Judgement, rows: int) -> str:
+    """Return how many rows are undecided and why: ``8 of 26 rows (5 need more trials, 3 cannot be compared)``."""
+    undecided = judgement.undecided
+    thin = sum(row.ruling.levels is not None for row in undecided)
+    reasons = [f"{thin:,} {'needs' if thin == 1 else 'need'} more trials"] if thin else []
+    reasons += [f"{len(undecided) - thin:,} cannot be judged"] if len(undecided) > thin else []
+    return f"{len(undecided):,} of {count_of(rows, 'row')} ({', '.join(reasons)})"
+
+
+def exit_text(judgement: Judgement) -> str:
+    """Return the policy, and why an undecided judgement has its exit code."""
+    if judgement.state is not State.UNDECIDED:
+        return judgement.policy.title
+    if judgement.exit_code:
+        return f"{judgement.policy.title} blocks undecided rows: exit code 1"
+    return f"{judgement.policy.title} lets undecided rows pass: exit code 0"
+
+
+def without_evidence_text(judgement: Judgement) -> str:
+    """Return how many rows were judged without evidence of their noise; empty if none was."""
+    if not judgement.points:
+        return ""
+    return (
+        f"{count_of(judgement.points, 'row')} judged without evidence of noise: only single numbers are known"
+    )

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from torchstone.core.records import Outcome, Run
-from torchstone.core.text.units import count_of, format_value
-from torchstone.core.vocabulary import COMPILE_SECONDS, METRICS
+from torchstone.core.records import Outcome, Run, unit_of
+from torchstone.core.text.intervals import format_with_interval
+from torchstone.core.text.units import count_of
+from torchstone.core.vocabulary import COMPILE_SECONDS
 from torchstone.reporting.views.names import Names
 
 MOST_ROWS = 100
@@ -53,10 +54,12 @@ def tabulate_run(run: Run, path: str) -> ResultTable:
 def _result(outcome: Outcome) -> str:
     if outcome.failure and not outcome.measurements:
         return " ".join(outcome.failure.message.split())[:200]
-    found = {each.metric: each.value for each in outcome.measurements}
+    found = {each.metric: each for each in outcome.measurements}
     order = [*(metric for metric in _FIRST if metric in found), *(m for m in found if m not in _FIRST)]
     parts = []
     for metric in order[:MOST_METRICS]:
-        known = METRICS.get(metric)
-        parts.append(f"{metric} {format_value(found[metric], known.unit if known else '')}")
+        details = found[metric].details
+        interval = details.interval if details else None
+        shown = format_with_interval(found[metric].value, interval, unit_of(metric, found[metric]))
+        parts.append(f"{metric} {shown}")
     return ", ".join(parts)

@@ -5,29 +5,35 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import exp, fsum, log
+from math import exp, fsum, hypot, log
 
 from msgspec import Struct, structs
 
 from torchstone.core.details.capture_details import GraphBreak
 from torchstone.core.records import Case, Measurement, Outcome
+from torchstone.core.text.intervals import Interval
 from torchstone.core.text.units import format_number, short_number
 from torchstone.core.vocabulary import COMPILE_SECONDS, METRICS, NOT_AVAILABLE, Probe
 from torchstone.reporting.views.caches import Total, total_starts
-from torchstone.reporting.views.case_row import ABSENT, FAIL, OK, SPEEDUP, CaseRow
+from torchstone.reporting.views.case_row import ABSENT, FAIL, OK, SPEEDUP, CaseRow, interval_of
 
 COMPILE_TIMES = (COMPILE_SECONDS, "compilation_latency")
 RATIO, EAGER_MEMORY, MEMORY = "compression_ratio", "eager_peak_mem", "dynamo_peak_mem"
 
 
 class Spread(Struct, frozen=True):
-    """Summary of one metric. ``mean`` is geometric for ratios, else arithmetic; ``least`` and ``most`` are rows."""
+    """Summary of one metric, without values whose interval is too wide (``core.text.intervals``).
+
+    ``mean`` is geometric for ratios, else arithmetic; ``least`` and ``most`` are rows. ``interval`` is that of a geometric mean of these cases:
+    it comes from their own intervals, so it says how well the mean is known, not how much cases differ. None if a case has no interval.
+    """
 
     cases: int
     mean: float
     total: float
     least: CaseRow
     most: CaseRow
+    interval: Interval | None = None
 
 
 class CountTotal(Struct, frozen=True):
@@ -42,8 +48,8 @@ class CountTotal(Struct, frozen=True):
 class Summary(Struct, frozen=True):
     """Summary of some cases.
 
-    ``unsound`` are rows whose speedup does not count because their results are wrong. ``unavailable`` cases
-    cannot be measured here, and are not among the ``planned`` ones.
+    ``unsound`` are rows whose speedup does not count because their results are wrong, ``uncertain`` those whose interval is too wide.
+    ``unavailable`` cases cannot be measured here, and are not among the ``planned`` ones.
     """
 
     planned: int
@@ -59,6 +65,7 @@ class Summary(Struct, frozen=True):
     duration: float | None
     counts: tuple[CountTotal, ...] = ()
     unavailable: int = 0
+    uncertain: tuple[CaseRow, ...] = ()
 
     @property
     def share(self) -> float:
@@ -113,16 +120,17 @@ def summarise(rows: Sequence[CaseRow], wrong: frozenset[Case]) -> Summary:
         len(possible),
         len(good),
         tuple(_count_statuses(rows)),
-        _spread(sound, SPEEDUP, geometric_mean),
+        _ratio_spread(sound, SPEEDUP),
         tuple(row for row in fast if _timed_case(row.case) in wrong),
         compile_metric,
         _spread(rows, compile_metric, _mean),
-        _spread(ratios, RATIO, geometric_mean),
+        _ratio_spread(ratios, RATIO),
         _spread(good, MEMORY, _mean),
         total_starts(rows),
         fsum(durations) if durations else None,
         total_counts(good),
         len(rows) - len(possible),
+        tuple(row for row in sound if row.is_uncertain(SPEEDUP)),
     )
 
 
@@ -147,8 +155,26 @@ def _mean(numbers: Sequence[float]) -> float:
     return fsum(numbers) / len(numbers)
 
 
+def _ratio_spread(rows: Sequence[CaseRow], metric: str) -> Spread | None:
+    spread = _spread(rows, metric, geometric_mean)
+    if spread is None:
+        return None
+    intervals = [interval_of(row.measurement(metric)) for row in rows if not row.is_uncertain(metric)]
+    return structs.replace(spread, interval=_mean_interval(spread.mean, intervals))
+
+
+def _mean_interval(mean: float, intervals: Sequence[Interval | None]) -> Interval | None:
+    """Return the interval of a geometric mean. The cases are independent, so the squares of their half-widths, as logarithms, add up."""
+    halves = [log(each[1] / each[0]) / 2 for each in intervals if each and each[0] > 0]
+    if not halves or len(halves) < len(intervals):
+        return None
+    reach = hypot(*halves) / len(halves)
+    return mean / exp(reach), mean * exp(reach)
+
+
 def _spread(rows: Sequence[CaseRow], metric: str, mean: Callable[[Sequence[float]], float]) -> Spread | None:
-    pairs = [(float(value), row) for row in rows if (value := row.value(metric)) is not None]
+    known = [row for row in rows if not row.is_uncertain(metric)]
+    pairs = [(float(value), row) for row in known if (value := row.value(metric)) is not None]
     if not pairs:
         return None
     numbers = [number for number, _ in pairs]

@@ -37,6 +37,7 @@ from torchstone.worker.probes.subject import (
     seed_everything,
 )
 from torchstone.worker.protocol.jobs import NO_COMPILER
+from torchstone.worker.protocol.replies import AccuracyFound
 
 STEPS = 2
 LEARNING_RATE = 0.01
@@ -83,7 +84,7 @@ def measure_accuracy(
     identity: dict[str, str],
 ) -> None:
     """Compare, and add to ``result``; a case that ends early raises ``Stopped`` with its status."""
-    details = result.extra["accuracy"] = {"tolerance": check.tolerance, "cosine": check.cosine}
+    found = _record(result, AccuracyFound(check.tolerance, check.cosine))
     with gradient_mode(target.mode), reproducible():
         if check.uncompared:
             _run_uncompared(origin, target, check, clock, result, identity)
@@ -94,14 +95,14 @@ def measure_accuracy(
             eager = _run_eager(origin, target, check)
         finally:
             if origin.rebuilt:
-                details["rebuilt"] = origin.rebuilt
+                found = _record(result, replace(found, rebuilt=origin.rebuilt))
         if reference is not None:
             why = _find_unrelated(reference, eager, origin, target, check)
             reference = None if why else reference
-        details["reference"] = "none" if reference is None else "float64"
+        found = _record(result, replace(found, reference="none" if reference is None else "float64"))
         if reference is None and not check.cosine:
             check = replace(check, cosine=True)
-            details |= {"cosine": True, "why_cosine": f"no float64 reference: {why}"}
+            _record(result, replace(found, cosine=True, why_cosine=f"no float64 reference: {why}"))
             result.caution(CautionKind.NO_REFERENCE, why=why)
         clock.enter("compile")
         compiled = _run_compiled(origin, target, check, eager)
@@ -115,6 +116,12 @@ def measure_accuracy(
         _compare_with_saved(plan, compiled, result)
         if plan.batch_invariant:
             _check_batches(origin, target, result)
+
+
+def _record(result: Result, found: AccuracyFound) -> AccuracyFound:
+    """Add to ``result`` how outputs are compared, as far as that is known: the case may end early."""
+    result.details = replace(result.details, accuracy=found)
+    return found
 
 
 def _run_uncompared(

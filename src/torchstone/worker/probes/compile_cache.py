@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -32,7 +32,6 @@ from torchstone.worker.probes.subject import (
     seed_everything,
 )
 from torchstone.worker.probes.warm_up import WARM_UP_CALLS
-from torchstone.worker.protocol.codec import to_json
 from torchstone.worker.protocol.jobs import NO_COMPILER, Scenario
 
 
@@ -70,7 +69,7 @@ def measure_scenario(
         raise Stopped(
             "model_fail_to_load", "the backend 'none' compiles nothing, so there is nothing to cache"
         )
-    result.extra["offers"] = find_offers()
+    result.details = replace(result.details, offers=find_offers())
     asked = time.monotonic()
     with clock.turn():
         launched = scenario.launched + time.monotonic() - asked  # waiting for other workers does not count
@@ -97,8 +96,7 @@ def _call_compiled(work: Work, target: Target, scenario: Scenario, result: Resul
             result.add("load_seconds", _load_artifacts(scenario.load, scenario.made_here))
         first = _first_calls(work, target)
     _add_seconds(result)
-    result.extra["look_ups"] = read_look_ups()
-    result.extra["events"] = [to_json(each) for each in events.seen]
+    result.details = replace(result.details, look_ups=read_look_ups(), events=tuple(events.seen))
     if events.more:
         result.caution(CautionKind.LOOK_UPS_NOT_LISTED, more=events.more)
     return first
@@ -179,7 +177,7 @@ def _save_artifacts(path: str, made_here: str, result: Result) -> None:
     """Write torch's portable artifacts, and record their content and size."""
     saved = torch.compiler.save_cache_artifacts()
     if saved is None:
-        result.extra["unsaved"] = "torch has recorded nothing that could be saved"
+        result.details = replace(result.details, unsaved="torch has recorded nothing that could be saved")
         return
     content, info = saved
     written = f"{path}.{os.getpid()}.part"
@@ -196,10 +194,8 @@ def _save_artifacts(path: str, made_here: str, result: Result) -> None:
         ) from error
     if made_here:
         note_made(made_here, content)
-    result.extra["artifacts"] = {
-        "bytes": len(content),
-        **{kind: len(keys) for kind, keys in info.artifacts.items()},
-    }
+    counts = {kind: len(keys) for kind, keys in info.artifacts.items()}
+    result.details = replace(result.details, artifacts={"bytes": len(content), **counts})
 
 
 def _settle_values(scenario: Scenario, values: Outputs, check: Check) -> None:

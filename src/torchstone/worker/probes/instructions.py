@@ -9,17 +9,20 @@ from __future__ import annotations
 import contextlib
 import resource
 import threading
+from dataclasses import replace
 
 import torch
 
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.define.counted import Counted
+from torchstone.define.custom_metrics import take_reports
 from torchstone.worker.failures import is_out_of_memory
 from torchstone.worker.probes.counting.counted_work import Counting
 from torchstone.worker.probes.counting.counters import open_counter
 from torchstone.worker.probes.counting.perf_events import CounterError
 from torchstone.worker.probes.counting.profile import record_profile
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as
+from torchstone.worker.probes.reported_metrics import MetricCollector
 from torchstone.worker.protocol.codec import to_json
 from torchstone.worker.protocol.jobs import CountPlan
 
@@ -34,9 +37,14 @@ Samples = dict[str, list[float]]
 NOT_AVAILABLE = "not_available"
 
 
-def measure_instructions(counted: Counted, plan: CountPlan, clock: PhaseClock, result: Result) -> None:
-    """Count the work; any failure becomes a status with a reason."""
-    result.extra |= {"category": str(counted.category), "description": str(counted.description)}
+def measure_instructions(
+    counted: Counted, plan: CountPlan, clock: PhaseClock, result: Result, own: MetricCollector | None = None
+) -> None:
+    """Count the work; any failure becomes a status with a reason. ``own`` collects the metrics that the work reports."""
+    own = own or MetricCollector()
+    result.details = replace(
+        result.details, category=str(counted.category), description=str(counted.description)
+    )
     if problem := _why_not(counted, plan.counter):
         raise Stopped(NOT_AVAILABLE, problem)
     try:
@@ -48,6 +56,7 @@ def measure_instructions(counted: Counted, plan: CountPlan, clock: PhaseClock, r
     try:
         with ending_as("model_fail_to_load", "OOM", is_out_of_memory):
             counted.prepare_once()
+            own.end_build()
         clock.enter("compile")
         with ending_as("warmup_failed", "OOM", is_out_of_memory):
             counting.warm_up()
@@ -55,9 +64,9 @@ def measure_instructions(counted: Counted, plan: CountPlan, clock: PhaseClock, r
         # Work that times itself must run alone; a count does not depend on what runs beside it.
         alone = clock.turn() if counted.measures_itself else contextlib.nullcontext()
         with ending_as("fail_to_run", "OOM", is_out_of_memory), alone:
-            _count(counting, plan, result)
+            _count(counting, plan, result, own)
             if plan.profile:
-                result.extra["profile"] = to_json(record_profile(counting))
+                result.details = replace(result.details, profile=to_json(record_profile(counting)))
         clock.enter("compare")
     finally:
         with contextlib.suppress(Exception):
@@ -75,11 +84,12 @@ def _why_not(counted: Counted, counter: str) -> str:
     return counted.missing()
 
 
-def _count(counting: Counting, plan: CountPlan, result: Result) -> None:
+def _count(counting: Counting, plan: CountPlan, result: Result, reported: MetricCollector) -> None:
     """Count each iteration, and keep all counts; metrics measured by the work itself replace the counts."""
     counted, counter = counting.counted, counting.counter
     threads, others = threading.active_count(), _seconds_of_others()
-    samples, own = _iterate(counting, plan.iterations or counted.iterations)
+    samples, own = _iterate(counting, plan.iterations or counted.iterations, reported)
+    reported.add_to(result)
     for metric, amounts in own.items():
         result.add(metric, amounts)
     if own:
@@ -96,15 +106,17 @@ def _count(counting: Counting, plan: CountPlan, result: Result) -> None:
         result.caution(CautionKind.PROCESSES_NOT_COUNTED)
 
 
-def _iterate(counting: Counting, asked: int | None) -> tuple[Samples, Samples]:
+def _iterate(counting: Counting, asked: int | None, reported: MetricCollector) -> tuple[Samples, Samples]:
     """Return the counts, and the metrics measured by the work itself, as samples by metric."""
     samples: Samples = {}
     own: Samples = {}
+    take_reports()  # of the warm-up
     for _ in range(asked or ITERATIONS[counting.counter.name]):
         for metric, amount in counting.iterate().items():
             samples.setdefault(metric, []).append(amount)
         for metric, amount in counting.counted.measured().items():
             own.setdefault(metric, []).append(amount)
+        reported.end_work()
         is_simulated = counting.counter.name == "simulated"
         if not asked and is_simulated and sum(next(iter(samples.values()))) >= ENOUGH:
             break

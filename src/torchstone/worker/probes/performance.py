@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import torch
+
 from torchstone.analyze.speedup_ratio import CONFIDENCE
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.vocabulary import COMPILE_SECONDS
@@ -12,8 +14,9 @@ from torchstone.worker.failures import is_out_of_memory
 from torchstone.worker.probes.compiler.capture import add_capture, read_capture, reset_capture
 from torchstone.worker.probes.outputs.values import tensors_in
 from torchstone.worker.probes.reply import PhaseClock, Result, ending_as
+from torchstone.worker.probes.reported_metrics import MetricCollector
 from torchstone.worker.probes.subject import Target, gradient_mode, make_call, seed_everything
-from torchstone.worker.probes.timing import Pairs, StopRule, Strain, time_pairs
+from torchstone.worker.probes.timing import Call, Pairs, StopRule, Strain, time_pairs
 from torchstone.worker.probes.warm_up import WarmUp, WarmUpDifference, compare_warm_ups, warm_up
 from torchstone.worker.protocol.jobs import NO_COMPILER
 
@@ -23,9 +26,16 @@ METHOD = "median ratio of the faster half of the pairs; interval from 10 batches
 
 
 def measure_performance(
-    work: Work, target: Target, rule: StopRule, clock: PhaseClock, result: Result, identity: dict[str, str]
+    work: Work,
+    target: Target,
+    rule: StopRule,
+    clock: PhaseClock,
+    result: Result,
+    identity: dict[str, str],
+    own: MetricCollector | None = None,
 ) -> None:
-    """Measure, and add to ``result``; ``identity`` distinguishes compile times of different setups."""
+    """Measure, and add to ``result``; ``identity`` distinguishes compile times of different setups, ``own`` collects the benchmark's own metrics."""
+    own = own or MetricCollector()
     eager = make_call(work, target, work.model)
     inputs = _versions(work)
     with gradient_mode(target.mode):
@@ -33,33 +43,44 @@ def measure_performance(
         with ending_as("warmup_failed", "eager_1st_run_OOM", is_out_of_memory):
             reset_capture()
             seed_everything()
-            eager_warm_up = warm_up(eager, target.device)
+            eager_warm_up = warm_up(own.watch(eager), target.device)
+            own.forget()
             _note_own_compiling(result)
         clock.enter("compile")
         with ending_as("fail_to_run", "OOM", is_out_of_memory):
             reset_capture()
             seed_everything()
             compiled = make_call(work, target, target.compile(work.model))
-            compiled_warm_up = warm_up(compiled, target.device)
+            compiled_warm_up = warm_up(own.watch(compiled), target.device)
+            own.forget()
             captured = read_capture()
         _add_warm_ups(result, eager_warm_up, compiled_warm_up, target, identity)
         if target.backend != NO_COMPILER:
             add_capture(result, captured, identity)
         clock.enter("run")
         with ending_as("fail_to_run", "OOM", is_out_of_memory), clock.turn():
-            pairs = time_pairs(eager, compiled, rule, target.device.synchronize)
+            pairs = _time(eager, compiled, rule, target, own)
         if read_capture().has_compiled_since(captured):
             result.caution(CautionKind.RECOMPILED_WHILE_TIMED)
     if _versions(work) != inputs:
         result.caution(CautionKind.INPUTS_CHANGED)
     _note_strain(result, pairs.strain)
     _add_times(result, pairs)
+    own.add_to(result)
+
+
+def _time(eager: Call, compiled: Call, rule: StopRule, target: Target, own: MetricCollector) -> Pairs:
+    """Time both sides; calls of a benchmark that reports no metrics of its own are timed bare."""
+    if not own.is_needed:
+        return time_pairs(eager, compiled, rule, target.device.synchronize)
+    return time_pairs(own.watch(eager), own.watch(compiled), rule, target.device.synchronize, own)
 
 
 def _note_strain(result: Result, strain: Strain) -> None:
     """Add a caution if the machine was too busy: both sides can be slow alike, and the interval still narrow."""
     if strain.is_disturbed:
-        result.caution(CautionKind.BUSY_MACHINE, rate=strain.rate, share=strain.share)
+        threads = torch.get_num_threads()
+        result.caution(CautionKind.BUSY_MACHINE, rate=strain.rate, share=strain.share, threads=threads)
 
 
 def _versions(work: Work) -> list[tuple[int, int]]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from torchstone.core.caution_kinds import CautionKind, CautionMessage, caution_message
-from torchstone.core.vocabulary import LEFT_OUT
+from torchstone.core.caution_kinds import CautionKind
 from torchstone.worker.machine.clock import monotonic
+from torchstone.worker.protocol.caution_message import CautionMessage, caution_message
 from torchstone.worker.protocol.jobs import Order
-from torchstone.worker.protocol.replies import Measured, MeasuredDetails, TurnReady, TurnTaken
+from torchstone.worker.protocol.replies import CaseDetails, Measured, MeasuredDetails, TurnReady, TurnTaken
 
 Exchange = Callable[[TurnReady | TurnTaken], Order]
 """Sends a reply to the parent, and returns the order that it answers with."""
@@ -43,11 +43,14 @@ class Stopped(Exception):  # noqa: N818  (not an error of ours: how a case ended
 
 @dataclass
 class Result:
-    """The result so far: complete when the probe returns, and still useful if it does not."""
+    """The result so far: complete when the probe returns, and still useful if it does not.
+
+    ``details`` is a frozen record: a probe replaces it by one with more fields.
+    """
 
     status: str = "pass"
     measurements: list[Measured] = field(default_factory=list)
-    extra: dict[str, Any] = field(default_factory=dict)
+    details: CaseDetails = field(default_factory=CaseDetails)
     message: str = ""
     cautions: list[CautionMessage] = field(default_factory=list)
 
@@ -63,7 +66,8 @@ class Result:
 
     def leave_out(self, metric: str, why: str) -> None:
         """Record that a metric is deliberately absent, and why."""
-        self.extra.setdefault(LEFT_OUT, {})[metric] = why
+        left_out = {**(self.details.left_out or {}), metric: why}
+        self.details = replace(self.details, left_out=left_out)
         self.caution(CautionKind.LEFT_OUT, metric=metric, why=why)
 
     def caution(self, kind: CautionKind, **values: str | float) -> None:
@@ -80,7 +84,8 @@ class PhaseClock:
 
     def __init__(self, reporter: Reporter, result: Result) -> None:
         self._reporter = reporter
-        self._seconds: dict[str, float] = result.extra.setdefault("phases", {})
+        self._result = result
+        self._seconds: dict[str, float] = {}
         self._phase = ""
         self._since = monotonic()
 
@@ -96,6 +101,7 @@ class PhaseClock:
         if self._phase:
             self._seconds[self._phase] = round(self._seconds.get(self._phase, 0.0) + now - self._since, 4)
         self._phase, self._since = "", now
+        self._result.details = replace(self._result.details, phases={**self._seconds})
 
     @property
     def phase(self) -> str:

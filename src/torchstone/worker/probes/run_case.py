@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
+from torchstone.core.caution_kinds import CautionKind
 from torchstone.define.benchmarks import Benchmark, Check
 from torchstone.define.counted import Counted
 from torchstone.worker.probes.accuracy import AccuracyPlan, measure_accuracy
@@ -12,10 +14,14 @@ from torchstone.worker.probes.counting.compiled_model import CompiledModel
 from torchstone.worker.probes.instructions import measure_instructions
 from torchstone.worker.probes.performance import measure_performance
 from torchstone.worker.probes.reply import Exchange, PhaseClock, Result, Stopped
+from torchstone.worker.probes.reported_metrics import MetricCollector
 from torchstone.worker.probes.subject import Origin, build, read_target
 from torchstone.worker.probes.timing import StopRule
 from torchstone.worker.probes.turns import look_at_code, pin, scatter_memory, take_turns
 from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, MeasureOptions, PairPart
+
+_NOT_KEPT = frozenset({"compile_cache", "instructions"})
+"""The probes of benchmarks that run a model, but keep no metrics of its own."""
 
 
 def run_case(
@@ -27,7 +33,9 @@ def run_case(
 ) -> None:
     """Build the benchmark, and run the job's probe; ``exchange`` is for taking turns with another worker."""
     if isinstance(benchmark, Counted):
-        measure_instructions(benchmark, job.counting, clock, result)
+        own = MetricCollector()
+        with own.recording():
+            measure_instructions(benchmark, job.counting, clock, result, own)
         return
     axes = job.axes
     target = read_target(axes)
@@ -37,6 +45,9 @@ def run_case(
         result.status, result.message = "pass_due_to_skip", check.skip
         return
     make = partial(build, benchmark, target, axes.batch_size, axes.size)
+    own = MetricCollector(benchmark.metrics)
+    if job.probe in _NOT_KEPT and benchmark.metrics is not None:
+        result.caution(CautionKind.OWN_METRICS_NOT_KEPT, probe=job.probe)
     if job.probe == "compile_cache":
         if job.scenario is None:
             raise Stopped("fail_to_run", "the job names no scenario")
@@ -48,20 +59,29 @@ def run_case(
         return
     pair = job.pair or PairPart()
     scattered = scatter_memory(pair.layout)
+    if job.probe == "performance" and not pair.takes_turns:
+        with own.recording():
+            work = make()
+            own.end_build()
+            pin(pair.cores)
+            measure_performance(work, target, _stop_rule(job.options), clock, result, job.identity, own)
+        _add_code(pair, result)
+        return
     work = make()
     if pair.takes_turns and exchange is not None:
         take_turns(work, target, pair, clock, result, exchange)
         del scattered  # needed until now
         return
     pin(pair.cores)
-    if job.probe == "accuracy":
-        plan = _accuracy_plan(job.options)
-        measure_accuracy(Origin(work, make), target, check, plan, clock, result, job.identity)
-    else:
-        measure_performance(work, target, _stop_rule(job.options), clock, result, job.identity)
+    plan = _accuracy_plan(job.options)
+    measure_accuracy(Origin(work, make), target, check, plan, clock, result, job.identity)
+    _add_code(pair, result)
+
+
+def _add_code(pair: PairPart, result: Result) -> None:
+    """Add where the code came from, if the job asks for it."""
     if pair.tree:
-        found = look_at_code(pair.tree)
-        result.extra["code"] = {"strays": found.strays, "imported": found.imported}
+        result.details = replace(result.details, code=look_at_code(pair.tree))
 
 
 def _check(benchmark: Benchmark, axes: CaseAxes) -> Check:

@@ -15,12 +15,13 @@ import torch
 import torch.distributed as dist
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
 
-from torchstone.core.caution_kinds import CautionKind, CautionMessage, caution_message
+from torchstone.core.caution_kinds import CautionKind
 from torchstone.define.benchmarks import Benchmark, Work
 from torchstone.worker.failures import is_out_of_memory
 from torchstone.worker.probes.device import Device
 from torchstone.worker.probes.reply import Stopped, ending_as, tell
 from torchstone.worker.probes.subject import Target, build, default_loss, find_trained, read_target
+from torchstone.worker.protocol.caution_message import CautionMessage, caution_message
 from torchstone.worker.protocol.jobs import NO_COMPILER, CaseAxes, RoundPlan
 from torchstone.worker.protocol.rank_report import RankReport
 from torchstone.worker.ranks.progress import TellProgress

@@ -11,6 +11,7 @@ import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from torchstone.analyze.speedup_ratio import FEWEST_PAIRS, Ratio, estimate_ratio
 
@@ -28,6 +29,19 @@ DISTURBED = 0.1
 LEAST_WAIT = 0.05  # seconds: less is only a few scheduler slices
 TASKS = "/proc/self/task"
 Call = Callable[[], object]
+
+
+class BlockObserver(Protocol):
+    """Is told which calls of the compiled side belong to a timed block."""
+
+    def forget(self) -> None:
+        """Drop what happened since the last block."""
+
+    def restart(self) -> None:
+        """Drop all blocks."""
+
+    def end_block(self, seconds: float) -> None:
+        """Keep what happened in this block; a call took ``seconds``."""
 
 
 @dataclass(frozen=True)
@@ -187,19 +201,31 @@ def _fastest(call: Call, block: int, synchronize: Callable[[], None]) -> float:
     return min(times)
 
 
-def time_pairs(eager: Call, compiled: Call, rule: StopRule, synchronize: Callable[[], None]) -> Pairs:
+def time_pairs(
+    eager: Call,
+    compiled: Call,
+    rule: StopRule,
+    synchronize: Callable[[], None],
+    observer: BlockObserver | None = None,
+) -> Pairs:
     """Time two calls in turns, in random order within each pair, until the rule is satisfied."""
     collecting = gc.isenabled()
     gc.collect()
     gc.disable()
     try:
-        return _time_pairs(eager, compiled, rule, synchronize)
+        return _time_pairs(eager, compiled, rule, synchronize, observer)
     finally:
         if collecting:
             gc.enable()
 
 
-def _time_pairs(eager: Call, compiled: Call, rule: StopRule, synchronize: Callable[[], None]) -> Pairs:
+def _time_pairs(
+    eager: Call,
+    compiled: Call,
+    rule: StopRule,
+    synchronize: Callable[[], None],
+    observer: BlockObserver | None,
+) -> Pairs:
     """Time pairs; start over with longer blocks if they turn out too short. The budget keeps running."""
     order = random.Random(0)  # noqa: S311  (any order will do, as long as it is not always the same)
     synchronize()
@@ -207,12 +233,14 @@ def _time_pairs(eager: Call, compiled: Call, rule: StopRule, synchronize: Callab
     pairs = Pairs(choose_blocks(eager, compiled, synchronize), next_look=rule.least)
     start = time.monotonic()
     while not pairs.stopped:
-        _time_pair(eager, compiled, pairs, order, synchronize)
+        _time_pair(eager, compiled, pairs, order, synchronize, observer)
         _collect_between_pairs()
         if pairs.restarts < MOST_RESTARTS and pairs.are_too_short():
             known = min(pairs.eager), min(pairs.compiled)
             blocks = choose_blocks(eager, compiled, synchronize, known)
             pairs = Pairs(blocks, next_look=rule.least, restarts=pairs.restarts + 1)
+            if observer:
+                observer.restart()
         else:
             pairs.stopped = _why_stop(pairs, rule, start)
     pairs.strain = watch.read()
@@ -220,12 +248,21 @@ def _time_pairs(eager: Call, compiled: Call, rule: StopRule, synchronize: Callab
 
 
 def _time_pair(
-    eager: Call, compiled: Call, pairs: Pairs, order: random.Random, synchronize: Callable[[], None]
+    eager: Call,
+    compiled: Call,
+    pairs: Pairs,
+    order: random.Random,
+    synchronize: Callable[[], None],
+    observer: BlockObserver | None,
 ) -> None:
     """Time one block of each side, in random order."""
     sides = [(eager, pairs.blocks[0], pairs.eager), (compiled, pairs.blocks[1], pairs.compiled)]
     for call, block, times in sides if order.random() < 0.5 else reversed(sides):
+        if observer:
+            observer.forget()
         times.append(time_block(call, block, synchronize))
+        if observer and times is pairs.compiled:
+            observer.end_block(times[-1] / 1e9)
 
 
 def _collect_between_pairs() -> None:

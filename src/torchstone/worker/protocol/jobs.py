@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.worker.protocol.codec import Count, Json, MalformedError, Message, from_json, to_json
+from torchstone.worker.protocol.source_message import SourceMessage
 
 NO_COMPILER = "none"
 """The backend that compiles nothing: both sides are eager, which shows how noisy the measurement itself is."""
@@ -24,7 +24,7 @@ class CompileTrial:
 class SurveyJob:
     """Find out what the sources define, and which devices, backends and environment there are."""
 
-    sources: tuple[BenchmarkSource, ...] = ()
+    sources: tuple[SourceMessage, ...] = ()
     imports: tuple[str, ...] = ()
     folder: str = "."
     devices: tuple[str, ...] = ()
@@ -161,7 +161,7 @@ class PairPart:
 class MeasureJob:
     """Measure one case. ``environment`` has the worker's variables; ``start`` and ``cache`` distinguish compile times."""
 
-    source: BenchmarkSource
+    source: SourceMessage
     benchmark: str
     probe: str
     axes: CaseAxes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.worker.protocol.codec import MalformedError, Message, Seconds, from_json, to_json
+from torchstone.worker.protocol.source_message import SourceMessage
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class KeeperSetup:
     scratch: str = ""
     lock: int | None = None
     temporary: str = ""
-    sources: tuple[BenchmarkSource, ...] = ()
+    sources: tuple[SourceMessage, ...] = ()
     devices: tuple[str, ...] = ()
     repeatable: bool = False
 

@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from torchstone.core.caution_kinds import CautionMessage
 from torchstone.core.vocabulary import is_known_status
+from torchstone.worker.protocol.caution_message import CautionMessage
 from torchstone.worker.protocol.codec import AtLeast, AtMost, Count, MalformedError, from_json, to_json
 
 IterationSeconds = Annotated[float, AtLeast(1e-9), AtMost(1e9)]

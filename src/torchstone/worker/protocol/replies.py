@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from torchstone.core.benchmark_source import BenchmarkSource
-from torchstone.core.caution_kinds import CautionMessage
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import is_known_status
+from torchstone.define.custom_metrics import Better, name_problem, unit_problem
+from torchstone.worker.protocol.caution_message import CautionMessage
 from torchstone.worker.protocol.codec import (
     AtLeast,
     AtMost,
@@ -23,6 +23,7 @@ from torchstone.worker.protocol.codec import (
     shown,
     to_json,
 )
+from torchstone.worker.protocol.source_message import SourceMessage
 
 Phase = Literal["load", "eager", "compile", "run", "compare"]
 PHASES: tuple[Phase, ...] = ("load", "eager", "compile", "run", "compare")
@@ -85,7 +86,7 @@ class TurnTaken:
 
 @dataclass(frozen=True)
 class CodeFound:
-    """Where a worker's code comes from: modules from outside the worktree, and imported files of the worktree."""
+    """Origin of a worker's code: modules from outside the worktree, and imported files of the worktree."""
 
     strays: tuple[str, ...]
     imported: tuple[str, ...]
@@ -117,7 +118,7 @@ class CacheLookUp:
 
 @dataclass(frozen=True)
 class AccuracyFound:
-    """How outputs were compared; see ``core.details.outcome_details.AccuracyDetails``."""
+    """Method of comparing outputs; see ``core.details.outcome_details.AccuracyDetails``."""
 
     tolerance: float | None = None
     cosine: bool | None = None
@@ -128,9 +129,9 @@ class AccuracyFound:
 
 @dataclass(frozen=True)
 class CaseDetails:
-    """What a worker reports of a case beside its measurements; None if it reports nothing.
+    """Details of a case besides its measurements; None if the worker does not report them.
 
-    ``code`` and everything after it are for the procedure of the case alone, and no part of the outcome.
+    Only the procedure of the case uses ``code`` and the fields after it; they are not part of the outcome.
     """
 
     duration: Seconds | None = None
@@ -161,7 +162,7 @@ class CaseDetails:
 
 @dataclass(frozen=True)
 class MeasuredDetails:
-    """How the samples of a metric were taken; None if not stated."""
+    """Measurement method of the samples of a metric; None if not stated. The last three are of a metric that the benchmark reports."""
 
     start: str | None = None
     cache: str | None = None
@@ -172,6 +173,14 @@ class MeasuredDetails:
     interval: tuple[float, float] | None = None
     confidence: Annotated[float, AtLeast(0), AtMost(1)] | None = None
     method: str | None = None
+    better: Better | None = None
+    unit: str | None = None
+    reported: Literal["call", "result", "build", "work"] | None = None
+
+    def __post_init__(self) -> None:
+        stated_alone = "" if self.better and self.reported else "expected better and reported together"
+        if any((self.better, self.reported)) and (problem := stated_alone or unit_problem(self.unit or "")):
+            raise MalformedError(problem)
 
 
 @dataclass(frozen=True)
@@ -185,6 +194,8 @@ class Measured:
     def __post_init__(self) -> None:
         if not self.samples:
             raise MalformedError(f"{self.metric}: expected at least one sample")
+        if self.extra and self.extra.better and (problem := name_problem(self.metric)):
+            raise MalformedError(f"{self.metric}: {problem}")
 
 
 @dataclass(frozen=True)
@@ -234,7 +245,7 @@ class ErrorReply:
 
 @dataclass(frozen=True)
 class BenchmarkFound:
-    """A benchmark, as far as a plan needs to know it."""
+    """Facts about a benchmark that a plan needs; ``metrics`` is the name of its function for metrics of its own."""
 
     name: Name
     batch_size: BatchSize | None = None
@@ -242,11 +253,12 @@ class BenchmarkFound:
     modes: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
     probes: tuple[str, ...] = ()
+    metrics: str = ""
 
 
 @dataclass(frozen=True)
 class CountedFound:
-    """Counted work, as far as a plan needs to know it."""
+    """Facts about counted work that a plan needs."""
 
     name: Name
     device: Name
@@ -260,7 +272,7 @@ class CountedFound:
 class SourceFound:
     """The benchmarks of a source, or why it cannot be used; ``empty`` says why it defines none."""
 
-    source: BenchmarkSource
+    source: SourceMessage
     benchmarks: tuple[BenchmarkFound, ...] = ()
     counted: tuple[CountedFound, ...] = ()
     libraries: tuple[str, ...] = ()
@@ -292,7 +304,7 @@ class EnvironmentFound:
 
 @dataclass(frozen=True)
 class SurveyReply:
-    """The result of a survey; without torch, if the job says so, everything that torch knows is missing."""
+    """The result of a survey. A survey without torch lacks devices, backends and environment."""
 
     sources: tuple[SourceFound, ...]
     files: tuple[str, ...]

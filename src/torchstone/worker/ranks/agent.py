@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from torchstone.worker.probes.reply import PhaseClock, Result
@@ -33,10 +34,11 @@ def run_round(job: MeasureJob, part: RoundPart, clock: PhaseClock, result: Resul
             elastic_launch(_config(part), sys.executable)("-P", "-m", "torchstone.worker.ranks.rank", folder)
         except ChildFailedError as error:
             result.status = "fail_to_run"
-            result.extra["exits"] = {str(rank): each.exitcode for rank, each in error.failures.items()}
+            exits = {str(rank): each.exitcode for rank, each in error.failures.items()}
+            result.details = replace(result.details, exits=exits)
         except Exception as error:  # noqa: BLE001  (the rendezvous failed: the message says why)
             result.status = "worker_died"
-            result.extra["unmet"] = f"{type(error).__name__}: {error}"[:2000]
+            result.details = replace(result.details, unmet=f"{type(error).__name__}: {error}"[:2000])
 
 
 def _config(part: RoundPart) -> Any:  # noqa: ANN401  (torch's LaunchConfig)

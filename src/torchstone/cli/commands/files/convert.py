@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from torchstone.api.files.convert import ConvertRequest, LossError, convert_results
+from torchstone.api.files.convert import ConvertRequest, LossError, convert_results, list_losses
 from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.output_checks import STANDARD_OUTPUT
 from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
@@ -15,8 +15,7 @@ from torchstone.cli.terminal.output import require_stdout, write_data, write_exa
 from torchstone.cli.terminal.show import refuse_overwriting
 from torchstone.core.cautions import Caution
 from torchstone.core.errors import UsageError, printable
-from torchstone.core.text.units import count_of
-from torchstone.formats import WRITTEN
+from torchstone.formats import EXPORTED
 
 RAW_CELLS = Option(
     "--raw-cells",
@@ -40,8 +39,8 @@ EXPORT_OPTIONS = (
         "--to",
         "to",
         "KIND",
-        f"Format to write: {', '.join(WRITTEN[:-1])} or {WRITTEN[-1]}.",
-        choices=WRITTEN,
+        f"Format to write: {', '.join(EXPORTED[:-1])} or {EXPORTED[-1]}.",
+        choices=EXPORTED,
         section="Output",
     ),
     _OUTPUT,
@@ -75,17 +74,19 @@ def import_files(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN
 def export_files(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
     """Convert FILES of any format to another format.
 
-    If the format cannot hold all information in the files, nothing is
-    written unless --lossy is given.
+    If the format cannot hold all data in the files, nothing is written
+    unless --lossy is given. csv is a table for spreadsheets and data frames:
+    one row per case and metric, with interval, unit and number of trials.
 
     \b
     Examples:
       torchstone export run.jsonl --to accuracy --lossy --output accuracy.csv
-      torchstone export results.csv --to v3 --output results.json
+      torchstone export run.jsonl --to csv --output results.csv
+      torchstone export run.jsonl --to v3 --output results.json
       torchstone export results.csv --to expected --lossy --output expected.csv
     """
     if not values["to"]:
-        raise UsageError("no output format given", advice=f"add --to and one of {', '.join(WRITTEN)}")
+        raise UsageError("no output format given", advice=f"add --to and one of {', '.join(EXPORTED)}")
     return _convert(make_request(ConvertRequest, EXPORT_OPTIONS, values, results=arguments), values["output"])
 
 
@@ -102,10 +103,10 @@ def _convert(request: ConvertRequest, output: str | None) -> int:
         raise
     _print_cautions(result.cautions)
     if result.losses:
-        sys.stderr.write(f"lost: {'; '.join(result.losses)}\n")
+        sys.stderr.write(f"lost: {list_losses(result.losses)}\n")
     if output:
         result.write(output)
-        print(f"wrote {count_of(len(result.run.outcomes), 'case')} to {printable(output)}")
+        print(f"wrote {result.summary} to {printable(output)}")
     else:
         (write_exactly if request.raw_cells else write_data)(result.text)
     return 0

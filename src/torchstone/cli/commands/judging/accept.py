@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from torchstone.api.judging.accept import AcceptResult, propose_adoption
+from torchstone.api.judging.accept import AcceptResult, propose_adoption, propose_for_folder
+from torchstone.api.judging.accept_folder import is_folder
 from torchstone.api.judging.accept_request import AcceptRequest, read_adoption, resolve_baseline
 from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.plain import Option
@@ -23,8 +24,8 @@ OPTIONS = (
     Option(
         "--baseline",
         "baseline",
-        "FILE",
-        "Baseline to update; with --add-new it may be a new file.",
+        "PATH",
+        "Baseline to update; with --add-new it may be a new file. A folder has a file for each probe.",
         section=INPUT,
     ),
     ONLY,
@@ -111,12 +112,19 @@ def accept(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (
       torchstone accept results.csv --baseline expected.csv
       torchstone accept run*.csv --baseline expected.csv --only 'Bert*' --yes
       torchstone accept results.csv --baseline new.csv --add-new
+      torchstone accept run.jsonl --baseline baselines/ --add-new
       torchstone accept results.csv --baseline expected.csv --dry-run
       torchstone accept run.jsonl --baseline expected.csv --repeat 5
       torchstone accept run.jsonl --baseline base.jsonl --learn-margins runs/
     """
     request = resolve_baseline(make_request(AcceptRequest, OPTIONS, values, results=arguments))
     is_trial = values["dry_run"]
+    if is_folder(request.baseline):
+        with show_progress("comparing"):
+            result = propose_for_folder(request)
+        for file in result.files if not is_trial else ():
+            try_file(file.path, makes_folder=True)
+        return _show(result, values)
     if not is_trial:
         try_file(request.baseline)
     with show_progress("comparing"):
@@ -128,10 +136,18 @@ def accept(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (
         repeats = measure_on_terminal(adoption)
     with show_progress("comparing"):
         result = propose_adoption(adoption, repeats)
-    print_result_table(result.table)
+    return _show(result, values)
+
+
+def _show(result: AcceptResult, values: dict[str, Any]) -> int:
+    """Show the changes, and carry them out if the user agrees."""
+    for number, file in enumerate(result.files or (result,)):
+        if number:
+            print()
+        print_result_table(file.table)
     for caution in result.cautions:
         print(f"caution: {printable(caution.text, 2000)}")
-    return _carry_out(result, show_diff=values["diff"], is_trial=is_trial, is_agreed=values["yes"])
+    return _carry_out(result, show_diff=values["diff"], is_trial=values["dry_run"], is_agreed=values["yes"])
 
 
 def _carry_out(result: AcceptResult, *, show_diff: bool, is_trial: bool, is_agreed: bool) -> int:
@@ -149,7 +165,9 @@ def _carry_out(result: AcceptResult, *, show_diff: bool, is_trial: bool, is_agre
         print("nothing was written")
         return 1
     result.write()
-    print(f"wrote {printable(result.path)}")
+    for file in result.files or (result,):
+        if file.adopted:
+            print(f"wrote {printable(file.path)}")
     return 0
 
 

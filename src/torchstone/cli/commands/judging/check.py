@@ -29,13 +29,13 @@ from torchstone.cli.options.shared import (
     UPSTREAM_VERSION,
     show_progress,
 )
-from torchstone.cli.terminal.show import REPORT_OPTIONS, Shown, parse_reports, refuse_overwriting, show
+from torchstone.cli.terminal.show import REPORT_OPTIONS, plan_reports, refuse_overwriting, show
 from torchstone.core.config import POLICIES
 from torchstone.core.vocabulary import Verdict
 from torchstone.reporting.dialects.styles import render_report
 
 _VERDICTS = tuple(verdict.value for verdict in Verdict if verdict is not Verdict.SAME)
-_POLICY_HELP = "strict (default), or upstream: decide as PyTorch's own scripts do."
+_POLICY_HELP = "strict (default); lenient: undecided and new rows do not block; or upstream: decide as PyTorch's own scripts do."
 _BASELINE_KIND_HELP = "Format of the baseline files (default: detected)."
 _HISTORY_HELP = (
     "Past runs, to detect drift: small changes that add up. A file, a folder, or a quoted shell pattern. "
@@ -43,7 +43,14 @@ _HISTORY_HELP = (
 )
 
 OPTIONS = (
-    Option("--baseline", "baselines", "FILE", "Baseline file. Repeatable.", multiple=True, section=INPUT),
+    Option(
+        "--baseline",
+        "baselines",
+        "PATH",
+        "Baseline file, or a folder of them. Repeatable.",
+        multiple=True,
+        section=INPUT,
+    ),
     Option(
         "--actual",
         "actual",
@@ -111,8 +118,8 @@ def check(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (t
       1  a verdict blocks
       2  bad input or usage
     """
-    reports = parse_reports(values["reports"])
-    styles = {values["style"], *(style for style, _ in reports)}
+    shown = plan_reports(values)
+    styles = {shown.style, *(style for style, _ in shown.reports)}
     request = make_request(
         CheckRequest,
         OPTIONS,
@@ -121,7 +128,6 @@ def check(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (t
         baselines=(*values["baselines"], *([values["expected"]] if values["expected"] else [])),
         keep_passing=bool(styles & {"json", "junit"}),
     )
-    shown = Shown(values["style"] or "text", values["output"], tuple(reports))
     refuse_overwriting(shown.paths, files_of(request))
     with show_progress("judging"):
         result = check_results(request)

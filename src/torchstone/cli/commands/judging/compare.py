@@ -28,15 +28,14 @@ from torchstone.cli.options.shared import (
 )
 from torchstone.cli.terminal.show import (
     REPORT,
-    REPORT_OPTIONS,
-    Shown,
-    parse_reports,
+    plan_reports,
     refuse_overwriting,
+    report_options,
     show,
 )
 from torchstone.core.config import POLICIES
 from torchstone.core.errors import UsageError
-from torchstone.reporting.dialects.styles import render_report
+from torchstone.reporting.dialects.styles import COMPARISON_STYLES, render_report
 from torchstone.reporting.views.comparison_rows import SORTS
 
 _VERDICTS = (
@@ -52,8 +51,10 @@ _VERDICTS = (
 _MARGIN_HELP = (
     "Relative change to tolerate, as 2% or METRIC=5% (default: as the rules of the gate say). Repeatable."
 )
-_UPSTREAM_HELP = (
-    "strict (default), or upstream: print the rounds of two DDP reports as PyTorch's own script does."
+_UPSTREAM_HELP = "strict (default); lenient: undecided and new rows do not block; or upstream: print the rounds of two DDP reports as PyTorch's own script does."
+
+_OUTPUT_HELP = (
+    "Write the report to this file, and print the text report; without --format, FILE.html is an HTML page."
 )
 
 
@@ -120,7 +121,7 @@ OPTIONS = (
     KIND,
     COMPARE_ANYWAY,
     CROSS_ENVIRONMENT,
-    *REPORT_OPTIONS,
+    *report_options(COMPARISON_STYLES, _OUTPUT_HELP),
     Option(
         "--sort",
         "sort",
@@ -148,6 +149,7 @@ def compare(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  
       torchstone compare a1.jsonl b1.jsonl --base a2.jsonl --new b2.jsonl
       torchstone compare base.jsonl new.jsonl --margin 2% --metric abs_latency
       torchstone compare old.csv new.csv --format markdown
+      torchstone compare base.jsonl new.jsonl -o page.html
 
     \b
     Exit codes:
@@ -155,7 +157,7 @@ def compare(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  
       1  a verdict blocks
       2  bad input or usage
     """
-    reports = parse_reports(values["reports"])
+    shown = plan_reports(values, COMPARISON_STYLES)
     _require_two(arguments)
     margin, margins = _parse_margins(values["margins"])
     request = make_request(
@@ -167,7 +169,6 @@ def compare(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  
         margin=margin,
         margins=margins,
     )
-    shown = Shown(values["style"] or "text", values["output"], tuple(reports))
     refuse_overwriting(shown.paths, (*names_of(request.base), *names_of(request.new)))
     with show_progress("comparing"):
         result = compare_results(request)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import click
 
-from torchstone.api.sources import read_inputs
+from torchstone.api.sources import list_baselines, read_input, read_inputs
 from torchstone.cli.options.shared import SET, parse_day, show_progress
 from torchstone.cli.terminal.tables import print_table
 from torchstone.core.config import QUARANTINE_NAME, load_config
@@ -22,7 +22,6 @@ from torchstone.core.text.safe_text import quote_word
 from torchstone.core.text.units import count_of
 from torchstone.core.upstream import find_version, tell_idle, without_removed
 from torchstone.core.vocabulary import ACCURACY, Verdict
-from torchstone.formats import read_file
 from torchstone.formats.merge import merge, parse_axes
 from torchstone.gate.baseline import Baseline
 from torchstone.gate.blocking_policy import make_policy
@@ -275,7 +274,7 @@ def check_entries(
     entries = _read_entries(path, version)
     today = parse_day("--as-of", as_of) or date.today()
     with show_progress("judging"):
-        expected = [read_file(name) for name in baselines]
+        expected = [read_input(each) for each in list_baselines(baselines)]
         judged = [
             _judge(reading, expected) for reading in read_inputs(results, "", tuple(parse_axes(axes).items()))
         ]

@@ -15,10 +15,11 @@ from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.requests import make_request
 from torchstone.cli.terminal.ab_display import AbDisplay, make_ab_display
 from torchstone.cli.terminal.ab_result import say_exit_code, show_result
-from torchstone.cli.terminal.show import Shown, parse_reports
+from torchstone.cli.terminal.show import Shown, parse_reports, refuse_misnamed
 from torchstone.core.errors import UsageError
 from torchstone.core.text.units import count_of, some_of
 from torchstone.measure.executors.protocol import CannotMeasureError
+from torchstone.reporting.dialects.styles import HTML
 
 
 def compare_sides(targets: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
@@ -37,8 +38,8 @@ def compare_sides(targets: tuple[str, ...], **values: Any) -> int:  # noqa: ANN4
 
     \b
     Exit codes:
-      0  no regression
-      1  a regression, or B fails where A does not
+      0  nothing blocks
+      1  a regression, or a case is undecided or on one side only
       2  bad input or usage
       3  nothing could be measured, or a run file was removed, replaced or
          changed while it was written
@@ -49,14 +50,16 @@ def compare_sides(targets: tuple[str, ...], **values: Any) -> int:  # noqa: ANN4
     display = make_ab_display(is_result_printed=shown.style in {"", "text"} or bool(shown.output))
     try:
         with open_ab(request, display) as execution:
-            return _measure(execution, shown, display, strict=request.strict)
+            return _measure(execution, shown, display)
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped before the first pair; nothing was written\n")
         return INTERRUPTED
 
 
 def _check_outputs(request: AbRequest, shown: Shown) -> None:
-    """Raise an error if two outputs are the same file."""
+    """Raise an error if two outputs are the same file, or a report is named as if it were a page."""
+    output = ((shown.style or HTML, shown.output),) if shown.output else ()
+    refuse_misnamed((*shown.reports, *output), AB_STYLES)
     named: dict[str, str] = {}
     paths = [
         ("--output-a", request.output_a),
@@ -71,7 +74,7 @@ def _check_outputs(request: AbRequest, shown: Shown) -> None:
                 raise UsageError(f"{other} and {flag} both name {path}", advice="use different files")
 
 
-def _measure(execution: AbExecution, shown: Shown, display: AbDisplay, *, strict: bool) -> int:
+def _measure(execution: AbExecution, shown: Shown, display: AbDisplay) -> int:
     try:
         result = execution.measure_all()
         show_result(result, display, shown)
@@ -80,7 +83,7 @@ def _measure(execution: AbExecution, shown: Shown, display: AbDisplay, *, strict
         if isinstance(stopped, CannotMeasureError):
             raise
         return code
-    say_exit_code(result, display, strict=strict)
+    say_exit_code(result, display)
     say_losses(execution.journals)
     return result.exit_code
 

@@ -17,6 +17,7 @@ from torchstone.core.vocabulary import PROBES
 from torchstone.measure.plan import Listing
 from torchstone.measure.session import Session
 from torchstone.measure.targets import list_built_in, read_listings, resolve_targets
+from torchstone.measure.worker_messages import source_messages
 from torchstone.suites import BUILT_IN, load_suite
 from torchstone.worker.benchmark_sources import list_packages
 from torchstone.worker.protocol.jobs import SurveyJob
@@ -85,18 +86,20 @@ def _list_benchmarks(targets: tuple[str, ...], *, as_json: bool) -> int:
         display = make_display()
         with Session("spawn", "cold", display.say) as session, display.busy("reading the files"):
             session.start_workers([])
-            job = SurveyJob(sources=tuple(foreign), torch=False)
+            job = SurveyJob(sources=source_messages(foreign), torch=False)
             found = session.survey_targets(resolved, job, keeps_going=True)
             listings += read_listings(found.survey.sources)
             broken = found.broken
     rows = [
-        [each.suite, each.name, str(each.batch_size or ""), ", ".join(each.modes) or "counted"]
+        [each.suite, each.name, str(each.batch_size or ""), ", ".join(each.modes) or "counted", each.metrics]
         for each in listings
     ]
     if as_json:
-        _print_json(_records(rows, "suite", "name", "batch_size", "modes"))
+        _print_json(_records(rows, "suite", "name", "batch_size", "modes", "metrics"))
     else:
-        print_table(["suite", "benchmark", "batch", "modes"], rows, title=count_of(len(rows), "benchmark"))
+        shown = 5 if any(each.metrics for each in listings) else 4
+        head = ["suite", "benchmark", "batch", "modes", "own metrics"][:shown]
+        print_table(head, [row[:shown] for row in rows], title=count_of(len(rows), "benchmark"))
     return 1 if broken else 0
 
 

@@ -14,7 +14,6 @@ from torchstone.cli.options.consent import TRUST, ask
 from torchstone.cli.options.plain import Option
 from torchstone.cli.options.quantities import parse_count
 from torchstone.cli.terminal.run_display import make_display
-from torchstone.cli.terminal.run_summary import result_line
 from torchstone.core.disk import read_text
 from torchstone.core.environments import differences, unknowns
 from torchstone.core.errors import UsageError, printable
@@ -22,11 +21,13 @@ from torchstone.core.records import Case, Outcome, Run
 from torchstone.core.run_file import decode_run
 from torchstone.core.text.safe_text import clean_log
 from torchstone.core.vocabulary import PASSED, SKIPPED
+from torchstone.formats import require_run_file
 from torchstone.measure.measuring import check_artifacts, settings_of_run
 from torchstone.measure.runner import check_axes_stated, check_hosts, environment_of, survey_again
 from torchstone.measure.session import Session
 from torchstone.measure.supervisor import Supervisor, WorkerLimits
 from torchstone.reporting.dialects.case_label import Labels
+from torchstone.reporting.run_text.case_lines import result_line
 
 OPTIONS = (
     Option(
@@ -55,7 +56,9 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None, trust: bool) -> 
     if len(arguments) != 2:
         raise UsageError("expected a run file and one case", advice="see 'torchstone repro --help'")
     path, wanted = arguments
-    run = decode_run(path, read_text(path)).run
+    text = read_text(path)
+    require_run_file(path, text, "give a file that 'torchstone run' has written")
+    run = decode_run(path, text).run
     cases = find_cases(run, wanted, path)
     settings = structs.replace(settings_of_run(run, path), save_outputs="", save_artifacts="")
     repeats = parse_count("--times", times) or 1
@@ -90,7 +93,7 @@ def _measure(
         if number:
             print()
         if case in before:
-            print(f"then: {result_line(before[case], len(case.benchmark), labels.of(case))}", flush=True)
+            print(f"then: {result_line(before[case], labels.of(case))}", flush=True)
         for _ in range(repeats):
             for outcome in supervisor().execute([case]):
                 show(outcome, labels.of(case))
@@ -104,7 +107,7 @@ def show(outcome: Outcome, label: str = "") -> None:
     log = failure.log if failure else passed_log
     if log:
         sys.stderr.write(f"{clean_log(log).removesuffix(chr(10))}\n")
-    print(f"now:  {result_line(outcome, len(outcome.case.benchmark), label)}", flush=True)
+    print(f"now:  {result_line(outcome, label)}", flush=True)
     if failure and failure.traceback:
         print(clean_log(failure.traceback))
     for caution in outcome.cautions:

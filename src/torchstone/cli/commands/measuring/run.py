@@ -23,6 +23,7 @@ from torchstone.api.measuring.run import (
 from torchstone.api.measuring.run_request import RESUMABLE, RunRequest
 from torchstone.api.measuring.run_rules import may_scale, refuse_without
 from torchstone.api.requests import command_words
+from torchstone.api.sources import names_of
 from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.consent import ask
 from torchstone.cli.options.requests import NOT_GIVEN, make_request
@@ -30,6 +31,7 @@ from torchstone.cli.options.run_options import OPTIONS, make_run_request
 from torchstone.cli.terminal.plan_table import print_plan
 from torchstone.cli.terminal.run_display import Display, make_display
 from torchstone.cli.terminal.run_summary import print_cache_reasons
+from torchstone.cli.terminal.show import print_report
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.records import Run
 from torchstone.core.text.safe_text import join_words
@@ -78,11 +80,13 @@ def run_benchmarks(targets: tuple[str, ...], **values: Any) -> int:  # noqa: ANN
       torchstone run smoke --mode inference,training -o run.jsonl
       torchstone run huggingface --size small -k Bert --device cpu
       torchstone run --resume run.jsonl
+      torchstone run smoke --baseline main.jsonl --decide --decide-within 10m
 
     \b
     Exit codes:
-      0  every case passed
-      1  a case did not pass, or one of several files cannot be imported
+      0  every case passed; with --baseline: nothing blocks
+      1  a case did not pass, or one of several files cannot be imported; with
+         --baseline: a verdict blocks
       2  bad input or usage
       3  nothing can be measured here; or the run file was removed, replaced or
          changed during the run, and all results are in a new file next to it
@@ -185,18 +189,31 @@ def _finish(
         print_cache_reasons(result.outcomes)
     write_run_files(result.run, request, display.say)
     say_broken(result.broken)
-    code = 0 if showing.exit_zero else exit_code_of(result.outcomes, result.broken)
+    code = exit_code_of(result.outcomes, result.broken)
+    if result.check:
+        print()
+        print_report(result.check.render(), "text")
+        code = result.check.exit_code or int(bool(result.broken))
+    code = 0 if showing.exit_zero else code
     return Finished(say_losses([execution.journal]) or code, result.path, result)
 
 
 def _say_stopped(execution: Execution, request: RunRequest, showing: Showing) -> Finished:
     """Report progress, and the command that resumes the run."""
-    path, total, done = execution.journal.path, len(execution.run.plan), len(execution.outcomes)
+    journal, total, done = execution.journal, len(execution.run.plan), len(execution.outcomes)
+    path = journal.path
+    if journal.has_put_back:
+        sys.stderr.write(f"\nstopped before the first case was done: {path} is as it was\n")
+        return Finished(INTERRUPTED, path)
+    where = f"{done} of {total} cases are in {path}, {total - done} are left"
+    if done == total and request.decide:
+        where = f"{path} has all {count_of(total, 'case')}, but not all of them are decided"
     sys.stderr.write(
-        f"\nstopped: {done} of {total} cases are in {path}, {total - done} are left; resume with\n"
-        f"  {join_words(_resume_arguments(path, request, showing))}\n"
+        f"\nstopped: {where}; resume with\n  {join_words(_resume_arguments(path, request, showing))}\n"
     )
-    say_losses([execution.journal])
+    if journal.previous:
+        sys.stderr.write(f"the run that {path} contained before is in {journal.previous.aside}\n")
+    say_losses([journal])
     return Finished(INTERRUPTED, path)
 
 
@@ -225,6 +242,10 @@ def _resume_arguments(path: str, request: RunRequest, showing: Showing) -> list[
         ("--ddp-json", request.ddp_json),
         ("--trust", request.trust),
         ("--raw-cells", request.raw_cells),
+        ("--baseline", names_of(request.baselines)),
+        ("--policy", request.policy),
+        ("--decide", request.decide),
+        ("--decide-within", f"{request.decide_within:g}s" if request.decide_within else None),
         ("--explain", showing.explain),
         ("--exit-zero", showing.exit_zero),
     )

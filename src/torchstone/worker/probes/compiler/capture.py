@@ -7,7 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from traceback import FrameSummary
 from typing import Any
 
@@ -16,7 +16,6 @@ from torch._dynamo import utils
 
 from torchstone.core.vocabulary import COMPILE_SECONDS
 from torchstone.worker.probes.reply import Result
-from torchstone.worker.protocol.codec import to_json
 from torchstone.worker.protocol.replies import GraphBreakFound
 
 MOST_REASONS = 50
@@ -51,9 +50,9 @@ def add_capture(result: Result, captured: Capture, identity: dict[str, str]) -> 
     for metric, count in captured.counts.items():
         result.add(metric, count)
     if captured.graph_breaks:
-        result.extra["graph_breaks"] = [to_json(each) for each in captured.graph_breaks]
+        result.details = replace(result.details, graph_breaks=tuple(captured.graph_breaks))
     if captured.recompile_reasons:
-        result.extra["recompile_reasons"] = captured.recompile_reasons
+        result.details = replace(result.details, recompile_reasons=tuple(captured.recompile_reasons))
 
 
 def reset_capture() -> None:

@@ -1,4 +1,4 @@
-"""Print results of the scaling probe: one line per round, and tables of rounds and bucket sizes at the end of a run."""
+"""Results of the scaling probe as text: the numbers of a round, and tables of rounds and bucket sizes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from torchstone.analyze.bucket_sizes import BucketSweep
 from torchstone.analyze.scaling_curves import Point, collect_sweeps
-from torchstone.cli.terminal.run_notes import wrapped
-from torchstone.cli.terminal.tables import print_table
 from torchstone.core.records import Outcome, Run
 from torchstone.core.text.units import count_of
+from torchstone.reporting.run_text.blocks import Block, wrapped
+from torchstone.reporting.views.result_table import ResultTable
 from torchstone.reporting.views.scaling_view import (
     ShownSweep,
     conditions_of,
@@ -27,8 +27,8 @@ from torchstone.reporting.views.scaling_view import (
 )
 
 LONGEST_ENDING = 10
-_COLUMNS = ["strategy", "ranks", "p50", "p95", "ex/s", "efficiency", "comm.", "peak"]
-_BUCKET_COLUMNS = ["bucket", "p50", "interval", "vs. best", ""]
+_COLUMNS = ("strategy", "ranks", "p50", "p95", "ex/s", "efficiency", "comm.", "peak")
+_BUCKET_COLUMNS = ("bucket", "p50", "interval", "vs. best", "")
 
 
 def round_texts(outcome: Outcome) -> Iterator[str]:
@@ -48,21 +48,22 @@ def round_texts(outcome: Outcome) -> Iterator[str]:
             yield f"slowest rank +{format_part(point.rank_spread)}"
 
 
-def print_scaling(run: Run) -> None:
-    """Print a table of rounds for each benchmark, stragglers, and bucket sizes."""
+def scaling_blocks(run: Run, width: int) -> Iterator[Block]:
+    """Yield a table of rounds for each benchmark, stragglers, and bucket sizes."""
     shown = scaling_of(run)
     for sweep in shown:
-        print()
-        print_table(_COLUMNS, list(_lines(sweep)), title=_title(sweep))
+        yield ""
+        yield ResultTable(_title(sweep), _COLUMNS, list(_lines(sweep)))
         for curve in sweep.sweep.curves:
             for point in curve.points:
-                _print_stragglers(f"{sweep.name_of(curve)} on {count_of(point.ranks, 'rank')}", point)
+                name = f"{sweep.name_of(curve)} on {count_of(point.ranks, 'rank')}"
+                for text in read_stragglers(point.outcome):
+                    yield wrapped(f"straggler: {name}: {text}", "", "  ", width)
         several = len({buckets.collective for buckets in sweep.buckets}) > 1
         for buckets in sweep.buckets:
-            _print_buckets(buckets, several=several)
+            yield from _bucket_blocks(buckets, width, several=several)
     if legend := "; ".join(_words(point for sweep in shown for point in sweep.sweep.points)):
-        print()
-        print("\n".join(wrapped(legend, "", "")))
+        yield f"\n{wrapped(legend, '', '', width)}"
 
 
 def _words(points: Iterable[Point]) -> Iterator[str]:
@@ -108,14 +109,8 @@ def _short_ending(point: Point) -> str:
     return ending if len(ending) <= LONGEST_ENDING else "failed"
 
 
-def _print_stragglers(name: str, point: Point) -> None:
-    for text in read_stragglers(point.outcome):
-        print("\n".join(wrapped(f"straggler: {name}: {text}", "", "  ")))
-
-
-def _print_buckets(sweep: BucketSweep, *, several: bool) -> None:
-    """Print the table of bucket sizes; name the collective if there are ``several``."""
-    print()
+def _bucket_blocks(sweep: BucketSweep, width: int, *, several: bool) -> Iterator[Block]:
+    """Yield the table of bucket sizes; name the collective if there are ``several``."""
     collective = f", {sweep.collective}" if several else ""
     title = f"{sweep.of.name}: bucket sizes on {count_of(sweep.ranks, 'rank')}{collective}"
     best = sweep.best
@@ -129,5 +124,6 @@ def _print_buckets(sweep: BucketSweep, *, several: bool) -> None:
         lines.append(
             [f"{bucket.size} MB", format_time(bucket.seconds), interval, format_ratios(bucket), note]
         )
-    print_table(_BUCKET_COLUMNS, lines, title=title)
-    print("\n".join(wrapped(f"{find_bucket(sweep)} ({interval_note(sweep)})", "", "  ")))
+    yield ""
+    yield ResultTable(title, _BUCKET_COLUMNS, lines)
+    yield wrapped(f"{find_bucket(sweep)} ({interval_note(sweep)})", "", "  ", width)

@@ -1,0 +1,108 @@
+"""Judge a run against baselines, and measure what is red or undecided again, until it is decided or the time is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct, structs
+
+from torchstone.api.judging.check import CheckResult, check_results
+from torchstone.api.judging.check_request import CheckRequest
+from torchstone.api.measuring.events import RunWatcher
+from torchstone.api.measuring.run_request import RunRequest
+from torchstone.api.sources import list_baselines, names_of, read_input
+from torchstone.core.config import load_config
+from torchstone.core.errors import UsageError
+from torchstone.core.records import Case, Outcome, Reading, Run
+from torchstone.core.run_settings import Settings
+from torchstone.core.text.units import clock_text, count_of
+from torchstone.core.vocabulary import Verdict
+from torchstone.gate.baseline import Baseline
+from torchstone.gate.disturbance import is_all_disturbed
+from torchstone.gate.judgement import Row
+from torchstone.measure.deciding import TRIALS_AT_LOOKS, Deciding
+from torchstone.measure.journal import Journal
+from torchstone.measure.session import Session
+
+USUAL_SECONDS = 600.0
+"""How long a run may take with ``decide``, from its first case on."""
+
+
+class Judging(Struct, frozen=True):
+    """How a run is judged: the request that ``check`` would get, and how many seconds measuring may take; None without ``decide``."""
+
+    request: CheckRequest
+    within: float | None = None
+
+
+def plan_judging(request: RunRequest) -> Judging | None:
+    """Return how a run is to be judged; None if it has no baseline. Every baseline is read, so that a bad one is refused before anything is measured."""
+    if not request.baselines and not request.decide:
+        return None
+    baselines = list_baselines(request.baselines or load_config(None).baselines)
+    if not baselines:
+        raise UsageError(
+            "--decide requires a baseline", advice="add --baseline FILE, or set one in torchstone.toml"
+        )
+    read = tuple(read_input(each) for each in baselines)
+    within = (request.decide_within or USUAL_SECONDS) if request.decide else None
+    return Judging(CheckRequest(baselines=read, policy=request.policy), within)
+
+
+def refuse_unmatched(judging: Judging, planned: Run) -> None:
+    """Raise an error if no planned case has a row in any baseline: nothing would be judged."""
+    baselines = [read_input(each) for each in judging.request.baselines]
+    rows = Baseline(baselines)
+    if not any(rows.find(case) for case in planned.plan):
+        names = ", ".join(names_of(judging.request.baselines))
+        there = next((case.id for reading in baselines for case in reading.run.plan), "no row")
+        raise UsageError(
+            f"{names}: no row is for any of the {count_of(len(planned.plan), 'planned case')}",
+            advice=f"is it the right baseline? It has {there}, the plan has {planned.plan[0].id}",
+        )
+
+
+def judge_run(judging: Judging, path: str, run: Run, outcomes: Sequence[Outcome]) -> CheckResult:
+    """Judge the results of a run."""
+    done = structs.replace(run, outcomes=tuple(outcomes), finished=True)
+    reading = Reading(path, "run", done, range(2, 2 + len(done.outcomes)))
+    return check_results(structs.replace(judging.request, results=(reading,)))
+
+
+def needs_more(row: Row) -> bool:
+    """Return whether more trials can decide a row: it is undecided for lack of them, was disturbed, or is red in few processes."""
+    if row.new is None or row.comparison is None:
+        return False
+    if row.verdict is Verdict.INCONCLUSIVE:
+        was_disturbed = is_all_disturbed(row.new, row.metric) and not is_all_disturbed(row.base, row.metric)
+        return row.ruling.levels is not None or was_disturbed
+    is_tested = row.comparison.p_value is not None
+    return (
+        row.verdict is Verdict.REGRESSION
+        and is_tested
+        and len(row.comparison.new.values) < TRIALS_AT_LOOKS[1]
+    )
+
+
+def decide_run(
+    judging: Judging,
+    run: Run,
+    settings: Settings,
+    journal: Journal,
+    session: Session,
+    watcher: RunWatcher,
+    deadline: float,
+) -> tuple[Outcome, ...]:
+    """Measure undecided cases of a run again until a time of ``time.monotonic``; return all outcomes."""
+    deciding = Deciding(run, settings, journal, session, watcher)
+
+    def find_open(outcomes: Sequence[Outcome]) -> set[Case]:
+        result = judge_run(judging, journal.path, run, outcomes)
+        return {row.case for row in result.rows if needs_more(row)}
+
+    for each in deciding.rounds(find_open, deadline):
+        watcher.say(
+            f"deciding: {count_of(len(each.cases), 'case')} red or undecided; up to {count_of(each.trials, 'more trial')} "
+            f"each, about {clock_text(each.seconds)} ({clock_text(max(0.0, each.left))} left)"
+        )
+    return tuple(deciding.outcomes[outcome.case] for outcome in run.outcomes)

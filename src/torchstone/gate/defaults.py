@@ -1,0 +1,118 @@
+"""The default rules, and the usual noise of each kind of metric: the one table of defaults behind docs/gate.md.
+
+A rule states the margin of its metric. The noise is how much a number differs between two processes of the same code on an
+ordinary machine, as the standard deviation of its logarithm. It is used where a side has a single process; several trials
+show their noise themselves.
+"""
+
+from __future__ import annotations
+
+from torchstone.core.records import Measurement, Outcome, Rule, ScopedRule, find_metric
+from torchstone.core.vocabulary import COMPILE_SECONDS, METRICS, SCENARIOS, Probe
+
+USUAL_ALPHA = 0.01
+"""The significance level, for all rows that are judged together."""
+USUAL_MARGIN = 0.05
+"""The margin of a noisy metric that has no rule of its own."""
+
+_NOISE_BY_METRIC = {"speedup": 0.01, "compression_ratio": 0.01}
+_NOISE_BY_UNIT = {"GB": 0.01, "bytes": 0.01, "files": 0.01, "%": None, "status": None}
+_NOISE_OF_TIMES = 0.03
+
+
+def noise_of(metric: str, *found: Measurement | Outcome | None) -> float | None:
+    """Return the usual noise of a metric between processes; None where a single process says nothing about it.
+
+    ``found`` may define a metric that a benchmark reports: it varies like a time, unless its unit says otherwise.
+    """
+    if metric in _NOISE_BY_METRIC:
+        return _NOISE_BY_METRIC[metric]
+    known = find_metric(metric, *found)
+    return _NOISE_BY_UNIT.get(known.unit, _NOISE_OF_TIMES) if known else _NOISE_OF_TIMES
+
+
+_CACHE_RULES = {
+    COMPILE_SECONDS: Rule("ratio_ceiling", ratio=1.15),
+    "saved": Rule("count", better="higher", tolerance=5),  # in points: a saving may be near 0, or less
+    "hit_rate": Rule("count", better="higher"),
+}
+
+
+def _scenario_rules() -> tuple[ScopedRule, ...]:
+    """Return the rules of the compile_cache probe. Other metrics explain these, and are ignored by default; a cold start has no hits to lose."""
+    rules = {
+        f"{scenario}_{quantity}": rule
+        for scenario in SCENARIOS
+        for quantity, rule in _CACHE_RULES.items()
+        if (scenario, quantity) != ("cold", "hit_rate")
+    }
+    return tuple(
+        ScopedRule(rules.get(metric.name, Rule("ignore")), metric.name)
+        for metric in METRICS.values()
+        if Probe.COMPILE_CACHE in metric.probes
+    )
+
+
+_SCALING_RULES = {
+    "iteration_time": Rule("ratio_ceiling", ratio=1.15),
+    "scaling_efficiency": Rule("count", better="higher", tolerance=5),  # in points
+    "peak_memory": Rule("ratio_ceiling", ratio=1.15),
+}
+
+
+def _scaling_rules() -> tuple[ScopedRule, ...]:
+    """Return the rules of the scaling probe. Other metrics express or explain the same, and are ignored by default."""
+    return tuple(
+        ScopedRule(_SCALING_RULES.get(metric.name, Rule("ignore")), metric.name)
+        for metric in METRICS.values()
+        if Probe.SCALING in metric.probes
+    )
+
+
+DEFAULT_RULES: tuple[ScopedRule, ...] = (
+    ScopedRule(Rule("status_equal"), "accuracy"),
+    ScopedRule(Rule("ratio_floor", ratio=0.95), "speedup"),
+    ScopedRule(Rule("ratio_floor", ratio=0.95), "compression_ratio"),
+    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "abs_latency"),
+    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "compilation_latency"),
+    ScopedRule(Rule("ratio_ceiling", ratio=1.15), COMPILE_SECONDS),
+    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "dynamo_peak_mem"),
+    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "seconds"),
+    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "bytes"),
+    ScopedRule(Rule("count", better="lower"), "graph_breaks"),
+    ScopedRule(Rule("count", better="lower"), "unique_graph_breaks"),
+    ScopedRule(Rule("count", better="lower"), "fallbacks_to_eager"),
+    ScopedRule(Rule("count", better="lower"), "cudagraph_skips"),
+    ScopedRule(Rule("count", better="lower"), "recompiles"),
+    ScopedRule(Rule("count", better="higher"), "calls_captured"),
+    ScopedRule(Rule("count", better="higher"), "unique_graphs"),
+    ScopedRule(Rule("margin"), "instruction_count"),
+    ScopedRule(Rule("margin"), "compile_time_instruction_count"),
+    ScopedRule(Rule("margin"), "python_calls"),
+    ScopedRule(Rule("margin"), "compile_time_python_calls"),
+    # Times are noisy: the default margin of counts would be too narrow.
+    ScopedRule(Rule("margin", usual=0.3), "cpu_seconds"),
+    ScopedRule(Rule("margin", usual=0.3), "compile_time_cpu_seconds"),
+    ScopedRule(Rule("margin", usual=0.3), "import_time_us"),
+    # The work of other threads and processes depends on scheduling.
+    ScopedRule(Rule("ignore"), "instruction_count_tree"),
+    ScopedRule(Rule("ignore"), "compile_time_instruction_count_tree"),
+    # Ignored by default: the cost of eager, and metrics that are neither good nor bad.
+    ScopedRule(Rule("ignore"), "eager_peak_mem"),
+    ScopedRule(Rule("ignore"), "eager_latency"),
+    ScopedRule(Rule("ignore"), "baseline"),
+    ScopedRule(Rule("ignore"), "speedup_vs_baseline"),
+    ScopedRule(Rule("ignore"), "cache_lookup_latency"),
+    ScopedRule(Rule("ignore"), "autograd_captures"),
+    ScopedRule(Rule("ignore"), "autograd_compiles"),
+    ScopedRule(Rule("ignore"), "tracked_value"),
+    *_scenario_rules(),
+    *_scaling_rules(),
+)
+
+CUSTOM_RULES: dict[str, Rule] = {
+    "higher": Rule("ratio_floor", ratio=0.87),  # about 1 / 1.15, because a rate varies like a time
+    "lower": Rule("ratio_ceiling", ratio=1.15),
+    "equal": Rule("count", better="equal"),
+}
+"""The default rules of metrics that benchmarks report themselves, by the direction that is better."""

@@ -1,0 +1,83 @@
+"""Render the red rows of a report as one compact table, a line for each, with the rows of one cause together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from torchstone.core.errors import printable
+from torchstone.core.records import Case
+from torchstone.core.text.units import format_change
+from torchstone.core.vocabulary import ACCURACY, Probe, Verdict
+from torchstone.gate.judgement import Row
+from torchstone.reporting.dialects.text_page import TextPage
+from torchstone.reporting.views.report_view import ReportView, change_of, interval_of, value_text
+
+MOST_LINES = 60
+_HEAD = ("case", "metric", "actual", "expected", "change")
+_ONE_CAUSE = frozenset({Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.IMPROVEMENT})
+
+
+class RedGroup(Struct, frozen=True):
+    """Red rows of one case with one cause: the worst of them, and its other parts."""
+
+    lead: Row
+    parts: tuple[Row, ...] = ()
+
+
+def group_causes(rows: Sequence[Row]) -> list[RedGroup]:
+    """Group the numbers of one case that have the same verdict: a slower model is one finding, not one for each of its times.
+
+    Statuses, and verdicts that are not about a number, stay by themselves. ``rows`` are worst first, and so are the groups.
+    """
+    groups: dict[tuple[Case, Verdict] | int, list[Row]] = {}
+    for number, row in enumerate(rows):
+        is_one = row.verdict in _ONE_CAUSE and row.metric != ACCURACY and row.case.probe == Probe.PERFORMANCE
+        groups.setdefault((row.case, row.verdict) if is_one else number, []).append(row)
+    return [RedGroup(found[0], tuple(found[1:])) for found in groups.values()]
+
+
+def red_lines(report: ReportView, groups: Sequence[RedGroup], page: TextPage) -> Iterator[str]:
+    """Yield a table of red rows for each verdict: case, metric, actual, expected, and the change with its interval."""
+    shown = groups[:MOST_LINES]
+    cells = {
+        id(row): _cells(row, printable(report.name_of(row.case)) if row is group.lead else "")
+        for group in shown
+        for row in (group.lead, *group.parts)
+    }
+    widths = [max(map(len, column)) for column in zip(_HEAD, *cells.values(), strict=True)]
+    for verdict in dict.fromkeys(group.lead.verdict for group in shown):
+        rows = [row for group in shown if group.lead.verdict is verdict for row in (group.lead, *group.parts)]
+        color = "yellow" if verdict is Verdict.INCONCLUSIVE else "red"
+        head = _line((verdict.value, *_HEAD[1:]), (max(widths[0], len(verdict.value) - 2) + 2, *widths[1:]))
+        yield page.paint(head[: len(verdict.value)], color) + page.paint(head[len(verdict.value) :], "dim")
+        for row in rows:
+            yield f"  {_line(cells[id(row)], (max(widths[0], len(verdict.value) - 2), *widths[1:]))}"
+    if (left := len(groups) - MOST_LINES) > 0:
+        yield f"... and {left:,} more red rows"
+
+
+def _cells(row: Row, name: str) -> tuple[str, ...]:
+    actual, expected = row.new_value, row.base_value if row.base_value is not None else row.expected_value
+    return (
+        name,
+        printable(row.metric),
+        "no result" if actual is None else printable(value_text(actual, row), 30),
+        "" if expected is None else printable(value_text(expected, row), 30),
+        _change(row, actual, expected),
+    )
+
+
+def _change(row: Row, actual: object, expected: object) -> str:
+    found = row.comparison
+    if found is not None and found.p_value is not None:
+        between = interval_of(found.low, found.high)
+        return f"{change_of(found.ratio)} ({between})" if between else change_of(found.ratio)
+    if isinstance(actual, int | float) and isinstance(expected, int | float):
+        return format_change(actual, expected)
+    return ""
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()

@@ -1,0 +1,199 @@
+"""What a check knows of its numbers: evidence, single numbers without any, intervals that are none, and limits that need no baseline."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from run_pairs import VARIANT, busy, make_reading, measured_settings
+from torchstone.api.files.report import ReportRequest, make_report
+from torchstone.api.judging.check import CheckResult, check_results
+from torchstone.api.judging.check_request import CheckRequest
+from torchstone.api.judging.compare import CompareRequest, compare_results
+from torchstone.core.cautions import Caution
+from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.records import Case, Measurement, Outcome, Reading
+from torchstone.core.run_settings import Settings
+from torchstone.core.vocabulary import Verdict
+from torchstone.gate.judgement import State
+from torchstone.gate.weigh import NO_INTERVAL
+
+CASE = Case("a", "performance", "smoke", VARIANT)
+MEASURED = measured_settings()
+NOTE = "1 row judged without evidence of noise: only single numbers are known"
+
+
+def speedup(value: float, interval: tuple[float, float] | None = None) -> Measurement:
+    return Measurement("speedup", (value,), MeasurementDetails(interval=interval, confidence=0.95))
+
+
+def latency(*samples: float, trials: int = 1) -> Measurement:
+    details = MeasurementDetails(trials=(len(samples) // trials,) * trials)
+    return Measurement("abs_latency", samples, details)
+
+
+def reading(
+    path: str,
+    *measurements: Measurement,
+    settings: Settings = MEASURED,
+    cautions: tuple[Caution, ...] = (),
+) -> Reading:
+    return make_reading(path, [Outcome(CASE, "pass", measurements, cautions=cautions)], settings)
+
+
+def check(new: Reading, base: Reading | None = None, **options: Any) -> CheckResult:  # noqa: ANN401  (options of any kind)
+    baselines = (base,) if base else ()
+    return check_results(CheckRequest(results=(new,), baselines=baselines, **options))
+
+
+def test_single_numbers_of_another_tool_are_judged_as_they_are_and_counted() -> None:
+    base, new = (
+        reading(name, speedup(value), settings=Settings()) for name, value in (("b", 1.5), ("n", 1.3))
+    )
+    compared = compare_results(CompareRequest(base=(base,), new=(new,)))
+    page = make_report(ReportRequest(results=(new,), baselines=(base,)))
+    for result in (check(new, base), compared):
+        assert [(row.verdict, row.comparison and row.comparison.method) for row in result.rows] == [
+            (Verdict.REGRESSION, "value")
+        ]
+        assert result.judgement.points == 1
+        assert NOTE in result.render("text")
+        assert NOTE in result.render("markdown")
+        assert json.loads(result.render("json"))["without_evidence"] == 1
+    assert NOTE in page.html
+    assert NOTE in compared.html
+
+
+def test_what_torchstone_measured_has_evidence() -> None:
+    result = check(reading("n", speedup(1.3)), reading("b", speedup(1.5)))
+    assert result.judgement.points == 0
+    assert "without evidence" not in result.render("text")
+    (row,) = result.rows
+    assert row.comparison is not None
+    assert row.comparison.p_value is not None
+
+
+def test_a_margin_that_was_learned_stands_for_the_noise() -> None:
+    details = MeasurementDetails(margin=0.1)
+    base = reading("b", Measurement("speedup", (1.5,), details), settings=Settings())
+    result = check(reading("n", speedup(1.4), settings=Settings()), base)
+    assert [row.verdict for row in result.rows] == [Verdict.PASS]
+    assert result.judgement.points == 0
+
+
+def test_the_policy_of_others_knows_of_no_evidence() -> None:
+    base, new = (reading(name, speedup(1.5), settings=Settings()) for name in "bn")
+    result = check(new, base, policy="upstream")
+    assert result.judgement.points == 0
+    assert "without evidence" not in result.render("text")
+
+
+@pytest.mark.parametrize(
+    "interval", [(0.0, math.inf), (1.4, math.inf), (math.nan, 1.6), (1.4, math.nan), (1.6, 1.4), (-1.0, 2.0)]
+)
+@pytest.mark.parametrize("is_base", [True, False])
+def test_an_interval_that_is_none_decides_nothing(*, interval: tuple[float, float], is_base: bool) -> None:
+    bad, good = speedup(1.5, interval), speedup(1.5, (1.49, 1.51))
+    base = reading("b", bad if is_base else good)
+    new = reading("n", good if is_base else bad)
+    for result in (check(new, base), compare_results(CompareRequest(base=(base,), new=(new,)))):
+        (row,) = result.rows
+        assert (row.verdict, row.detail) == (Verdict.INCONCLUSIVE, NO_INTERVAL)
+        assert (result.exit_code, result.judgement.state) == (1, State.UNDECIDED)
+        assert NO_INTERVAL.split()[0] in result.render("text")
+    alone = check(reading("n", bad), rules=("speedup=floor:1.2",))
+    assert [(row.verdict, row.detail) for row in alone.rows] == [(Verdict.INCONCLUSIVE, NO_INTERVAL)]
+
+
+def test_trials_tell_more_than_an_interval_that_is_none() -> None:
+    trials = tuple(1.5 * (1 + 0.001 * number) for number in range(5))
+    details = MeasurementDetails(trials=(1,) * 5, interval=(1.0, math.inf))
+    sides = (reading(name, Measurement("speedup", trials, details)) for name in "nb")
+    assert [row.verdict for row in check(*sides).rows] == [Verdict.PASS]
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "verdict"),
+    [
+        ("floor:1.2", 1.5, Verdict.PASS),
+        ("floor:1.2", 1.21, Verdict.INCONCLUSIVE),
+        ("floor:1.2", 0.9, Verdict.REGRESSION),
+        ("ceiling:1.2", 0.9, Verdict.PASS),
+        ("ceiling:1.2", 1.19, Verdict.INCONCLUSIVE),
+        ("ceiling:1.2", 1.5, Verdict.REGRESSION),
+        ("between:1.0:2.0", 1.5, Verdict.PASS),
+        ("between:1.0:2.0", 1.99, Verdict.INCONCLUSIVE),
+        ("between:1.0:2.0", 1.01, Verdict.INCONCLUSIVE),
+        ("between:1.0:2.0", 2.5, Verdict.REGRESSION),
+        ("between:1.0:2.0", 0.5, Verdict.REGRESSION),
+    ],
+)
+def test_a_number_is_within_limits_beyond_them_or_undecided(
+    rule: str, value: float, verdict: Verdict
+) -> None:
+    measured = reading("n", speedup(value, (value / 1.004, value * 1.004)))
+    (row,) = check(measured, rules=(f"speedup={rule}",)).rows
+    assert row.verdict is verdict
+    assert ("more trials would settle it" in row.detail) == (verdict is Verdict.INCONCLUSIVE)
+
+
+def test_several_trials_settle_what_one_left_open() -> None:
+    trials = tuple(1.205 + 0.0005 * number for number in range(10))
+    settled = Measurement("speedup", trials, MeasurementDetails(trials=(1,) * 10))
+    assert [row.verdict for row in check(reading("n", settled), rules=("speedup=floor:1.2",)).rows] == [
+        Verdict.PASS
+    ]
+
+
+def test_a_limit_is_not_judged_by_what_was_disturbed() -> None:
+    disturbed = reading("n", speedup(0.5), cautions=(busy(),))
+    (row,) = check(disturbed, rules=("speedup=floor:1.2",)).rows
+    assert row.verdict is Verdict.INCONCLUSIVE
+    assert "it was disturbed while it was timed" in row.detail
+
+
+def test_undisturbed_trials_are_judged_without_the_others() -> None:
+    steady = [1e-3 * (1 + 0.001 * number) for number in range(5)]
+    details = MeasurementDetails(trials=(1,) * 6, disturbed=(5,))
+    measured = Measurement("abs_latency", (*steady, 9e-3), details)
+    base = reading("b", latency(*steady, trials=5))
+    (row,) = check(reading("n", measured, cautions=(busy(),)), base).rows
+    assert row.verdict is Verdict.PASS
+    assert row.new_value == pytest.approx(row.expected_value)
+
+
+def test_a_run_that_may_have_been_judged_several_times_is_judged_at_its_share_of_alpha() -> None:
+    base = reading("b", latency(*(1e-3 * (1 + 0.01 * number) for number in range(5)), trials=5))
+    slower = latency(*(1.2e-3 * (1 + 0.01 * number) for number in range(5)), trials=5)
+    for looks in (None, 5):
+        new = reading("n", slower, settings=measured_settings(looks=looks))
+        results = check(new, base), compare_results(CompareRequest(base=(base,), new=(new,)))
+        for result in results:
+            (row,) = result.rows
+            assert row.criteria is not None
+            assert row.criteria.alpha == pytest.approx(0.01 / (looks or 1))
+
+
+def test_a_metric_without_a_rule_is_the_same_within_the_usual_margin_and_else_undecided() -> None:
+    for factor, verdict in ((1.0, Verdict.PASS), (2.0, Verdict.INCONCLUSIVE)):
+        base, new = (
+            reading(name, Measurement("tokens", tuple(level * (1 + 0.001 * n) for n in range(5)), FIVE))
+            for name, level in (("b", 900.0), ("n", 900.0 * factor))
+        )
+        (row,) = check(new, base).rows
+        assert row.verdict is verdict
+        assert ("no rule says which direction" in row.detail) == (verdict is Verdict.INCONCLUSIVE)
+
+
+FIVE = MeasurementDetails(trials=(1,) * 5)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
+def test_an_impossible_number_of_the_baseline_is_invalid(value: float) -> None:
+    base, new = reading("b", latency(value)), reading("n", latency(1e-3))
+    for result in (check(new, base), compare_results(CompareRequest(base=(base,), new=(new,)))):
+        assert [row.verdict for row in result.rows] == [Verdict.INVALID]
+        assert result.exit_code == 1
