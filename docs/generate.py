@@ -12,7 +12,8 @@ from torchstone.core.config import RULE_KINDS
 from torchstone.core.vocabulary import METRICS, PROBES, STATUSES, VERDICTS
 from torchstone.formats import FORMATS
 from torchstone.gate.blocking_policy import STRICT_BLOCKS
-from torchstone.gate.rules import DEFAULT_RULES, describe_rule
+from torchstone.gate.defaults import DEFAULT_RULES
+from torchstone.gate.rules import describe_rule
 
 DOCS = Path(__file__).parent
 EXIT_CODES = {
