@@ -2,21 +2,27 @@
 
     python benchmarks/gate_noise.py --times 20              # unchanged code against a baseline of the same machine
     python benchmarks/gate_noise.py --times 20 --slowed     # the same, with real work added to one case
+    python benchmarks/gate_noise.py --times 20 --slowed --parallel 7    # both, seven rounds at once, each bound to two cores of its own
     python benchmarks/gate_noise.py --times 1 --only mlp --within 40 --trials 3 --state DIR    # a short try
 
-The first call measures the baseline, in several trials. Every round is a file in the state folder: call it again to continue where it stopped,
-or to see the table. The exit code says whether everything is as wanted; it is 1 as long as rounds are missing.
+The first call measures the baseline, in several trials. Every round is a file in the state folder: call it again, with the same options, to continue where
+it stopped, or to see the table. The exit code says whether everything is as wanted; it is 1 as long as rounds are missing.
+
+With --parallel, each pair of cores is a small machine of its own: it has its own busy loop, and measures its own baseline, while the others measure theirs,
+so that processor clocks and memory are shared in the same way as during the rounds.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 
 import msgspec
@@ -27,7 +33,7 @@ from torchstone.api.judging.check import CheckResult
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.defaults import DEFAULT_RULES
 
-SUITE = "smoke"
+SUITE, DEVICE = "smoke", "cpu"
 SLOWED = str(Path(__file__).with_name("slowed_bench.py"))
 SLOWED_CASE = "slowed_mlp"
 EXTRA_WORK = "GATE_NOISE_EXTRA"
@@ -37,6 +43,8 @@ BUDGET = 1.0  # seconds of timing in a trial of the baseline: as in the further 
 MARGIN = next(each.rule.ratio or 1.0 for each in DEFAULT_RULES if each.metric == "abs_latency") - 1
 BUSY = ("pinned", "free", "none")
 """Other work: on one core only, on any one at a time, or none."""
+CORES = 2
+"""Cores of a slot."""
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -46,6 +54,14 @@ class Terms(msgspec.Struct, frozen=True):
     trials: int
     only: tuple[str, ...]
     busy: str
+    parallel: int = 1
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A round to measure."""
+
+    part: str
+    number: int
 
 
 class RowVerdict(msgspec.Struct, frozen=True):
@@ -83,17 +99,66 @@ def main() -> None:
     given = parse()
     folder = Path(given.state)
     (folder / "rounds").mkdir(parents=True, exist_ok=True)
-    terms = Terms(given.within, given.trials, tuple(given.only), given.busy)
+    terms = Terms(given.within, given.trials, tuple(given.only), given.busy, given.parallel)
     keep_terms(folder, terms)
+    parts = ("same", "slowed") if given.slowed else ("same",)
+    missing = [
+        Task(part, number)
+        for number in range(1, given.times + 1)
+        for part in parts
+        if not record_path(folder, Task(part, number)).exists()
+    ]
+    if missing and given.parallel == 1:
+        work_through(folder, terms, 1, missing)
+    elif missing:
+        work_in_slots(folder, terms, missing)
+    holds = [print_part(folder, part, given.times) for part in parts]
+    sys.exit(not all(holds))
+
+
+def work_in_slots(folder: Path, terms: Terms, missing: Sequence[Task]) -> None:
+    """Measure rounds in several processes at once, each bound to its own cores."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < CORES * terms.parallel:
+        sys.exit(f"--parallel {terms.parallel} takes {CORES * terms.parallel} cores; there are {len(cores)}")
+    context = multiprocessing.get_context("spawn")
+    tasks: SimpleQueue[Task | None] = context.SimpleQueue()
+    slots = [
+        context.Process(
+            target=work_in_slot,
+            args=(folder, terms, slot, set(cores[CORES * (slot - 1) : CORES * slot]), tasks),
+        )
+        for slot in range(1, terms.parallel + 1)
+    ]
+    for each in slots:
+        each.start()
+    for task in (*missing, *(None for _ in slots)):
+        tasks.put(task)
+    for each in slots:
+        each.join()
+    if failed := [number for number, each in enumerate(slots, 1) if each.exitcode]:
+        say(f"slots that failed: {', '.join(map(str, failed))}; call again to measure what is missing")
+
+
+def work_in_slot(
+    folder: Path, terms: Terms, slot: int, cores: set[int], tasks: SimpleQueue[Task | None]
+) -> None:
+    """Measure rounds until none is left, on these cores only; the other work is there until then, too."""
+    os.sched_setaffinity(0, cores)
+    work_through(folder, terms, slot, iter(tasks.get, None))
+
+
+def work_through(folder: Path, terms: Terms, slot: int, tasks: Iterable[Task]) -> None:
+    """Measure the baselines of a slot, unless they are there, and then rounds."""
     with other_work(terms.busy):
-        measure_baseline(folder / "base.jsonl", [SUITE], terms, terms.only)
-        if given.slowed:
-            measure_baseline(folder / "slowed-base.jsonl", [SLOWED], terms)
-        for number in range(1, given.times + 1):
-            measure_round(folder, number, terms, slowed=given.slowed)
-    holds = print_part(folder, "same", given.times)
-    holds &= print_part(folder, "slowed", given.times if given.slowed else 0)
-    sys.exit(not holds)
+        for task in tasks:
+            baselines = measure_baselines(folder, terms, slot, task.part)
+            measure_round(folder, task, terms, baselines)
+
+
+def record_path(folder: Path, task: Task) -> Path:
+    """Return where the verdicts of a round are written."""
+    return folder / "rounds" / f"{task.part}-{task.number:02}.json"
 
 
 def parse() -> argparse.Namespace:
@@ -102,11 +167,16 @@ def parse() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--times", type=int, default=TIMES, help="rounds")
-    parser.add_argument("--slowed", action="store_true", help="add real work to one case")
+    parser.add_argument(
+        "--slowed", action="store_true", help="measure each round also with real work added to one case"
+    )
     parser.add_argument("--state", default=".gate_noise", help="folder of baseline and rounds")
     parser.add_argument("--within", type=float, default=SECONDS, help="seconds of a run, as --decide-within")
     parser.add_argument("--trials", type=int, default=TRIALS, help="trials of the baseline")
     parser.add_argument("--only", action="append", default=[], help="only these cases of the suite")
+    parser.add_argument(
+        "--parallel", type=int, default=1, metavar="N", help=f"rounds at once, on {CORES} cores each"
+    )
     parser.add_argument("--busy", choices=BUSY, default=BUSY[0], help="other work on one core")
     return parser.parse_args()
 
@@ -137,17 +207,30 @@ def other_work(kind: str) -> Iterator[None]:
         busy.wait()
 
 
+def measure_baselines(folder: Path, terms: Terms, slot: int, part: str) -> list[Path]:
+    """Return the baselines of a part, measured by this slot."""
+    name = f"base-{slot}" if terms.parallel > 1 else "base"
+    baselines = [folder / f"{name}.jsonl"]
+    measure_baseline(baselines[0], [SUITE], terms, terms.only)
+    if part == "slowed":
+        baselines.append(folder / f"slowed-{name}.jsonl")
+        measure_baseline(baselines[1], [SLOWED], terms)
+    return baselines
+
+
 def measure_baseline(path: Path, targets: Sequence[str], terms: Terms, only: Sequence[str] = ()) -> None:
-    """Measure the baseline, or the rest of it."""
+    """Measure a baseline, or the rest of it."""
     if path.exists() and torchstone.read(path).run.finished:
         return
     say(f"measuring {path}: {terms.trials} trials")
+    os.environ[EXTRA_WORK] = "0"
     if path.exists():
         torchstone.run(resume=path, trust=True)
         return
     torchstone.run(
         list(targets),
         probes=["performance"],
+        devices=[DEVICE],
         threads=1,
         trials=terms.trials,
         budget=BUDGET,
@@ -156,19 +239,18 @@ def measure_baseline(path: Path, targets: Sequence[str], terms: Terms, only: Seq
     )
 
 
-def measure_round(folder: Path, number: int, terms: Terms, *, slowed: bool) -> None:
-    """Measure one round, unless it was measured before; one that was interrupted starts again."""
-    part = "slowed" if slowed else "same"
-    path, record = (folder / "rounds" / f"{part}-{number:02}{end}" for end in (".jsonl", ".json"))
-    if record.exists():
-        return
+def measure_round(folder: Path, task: Task, terms: Terms, baselines: Sequence[Path]) -> None:
+    """Measure one round; one that was interrupted starts again."""
+    record = record_path(folder, task)
+    path = record.with_suffix(".jsonl")
     path.unlink(missing_ok=True)
     began = time.monotonic()
+    slowed = task.part == "slowed"
     os.environ[EXTRA_WORK] = f"{2 * MARGIN if slowed else 0:g}"
-    baselines = [folder / "base.jsonl", *([folder / "slowed-base.jsonl"] if slowed else [])]
     result = torchstone.run(
         [SUITE, *([SLOWED] if slowed else [])],
         probes=["performance"],
+        devices=[DEVICE],
         threads=1,
         only=[*terms.only, *([SLOWED_CASE] if slowed and terms.only else [])],
         baselines=baselines,
@@ -186,7 +268,7 @@ def measure_round(folder: Path, number: int, terms: Terms, *, slowed: bool) -> N
     written = record.with_suffix(".part")
     written.write_bytes(msgspec.json.encode(done))
     written.rename(record)
-    say(f"{part} {number}: exit code {done.exit_code}, {describe(done)}, {done.seconds:.0f} s")
+    say(f"{task.part} {task.number}: exit code {done.exit_code}, {describe(done)}, {done.seconds:.0f} s")
 
 
 def rows_of(judged: CheckResult) -> tuple[RowVerdict, ...]:
