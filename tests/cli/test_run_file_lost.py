@@ -94,7 +94,7 @@ def test_two_sides_whose_file_is_replaced_are_compared_to_the_end(
     )
     assert ran.code == 3, ran.err
     assert "ERROR: a.jsonl was replaced by another file" in ran.err
-    assert "wrote a-rescued.jsonl and b.jsonl" in ran.out
+    assert "wrote a-rescued.jsonl\nwrote b.jsonl\n" in ran.out
     a, b = (read_run(tmp_path / name).run for name in ("a-rescued.jsonl", "b.jsonl"))
     assert a.finished
     assert b.finished

@@ -138,6 +138,12 @@ class TestPictures:
         found = [re.findall(r'text-anchor="(\w+)">(.*?)<', each)[0] for each in labels]
         assert found == [("start", "1.0 ms"), ("middle", "3.0 ms"), ("end", "10.0 ms")]
 
+    def test_counts_have_whole_ticks(self) -> None:
+        for new, ticks in ((1.0, ["0", "1"]), (3.0, ["0", "1", "2", "3"]), (7.0, ["0", "2", "4", "6"])):
+            assert strip_axis(TrialStrip((0.0,), (new,), 0.0))[1] == ticks
+        assert strip_axis(TrialStrip((0.0,), (1.0,), 0.0, "ms"))[1] == ["0.0 ms", "0.5 ms", "1.0 ms"]
+        assert strip_axis(TrialStrip((0.5,), (1.5,), 0.5))[1] == ["0.5", "1.0", "1.5"]
+
     def test_no_two_ticks_read_alike(self) -> None:
         assert format_ticks([100.001, 100.002], 0.001, "ms") == ["100.001 ms", "100.002 ms"]
 

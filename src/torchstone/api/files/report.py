@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from msgspec import Struct
 
-from torchstone.api.judging.check import probes_of, repeated_names
+from torchstone.api.judging.check import find_repeated_names, probes_of
 from torchstone.api.judging.missing_cases import add_commands
 from torchstone.api.judging.verdicts_and_quarantine import find_quarantine
 from torchstone.api.requests import Path, Sources, Texts, command_words, make_request
@@ -178,7 +178,7 @@ def _judge(
         acceptance_for(results.readings, expected, conditions.rules),
         repeated,
         repeated,
-        repeated_names((*results.readings, *selected)),
+        find_repeated_names((*results.readings, *selected)),
     )
     judgement = check_against_baseline(results, Baseline(selected, expected, dtypes), conditions)
     return Report(add_commands(judgement, results.readings, selected), context)

@@ -22,7 +22,7 @@ from torchstone.api.showing import show_html
 from torchstone.api.sources import list_baselines, names_of, read_input, read_inputs
 from torchstone.core.config import POLICIES, ConfigFile, load_config, parse_rule
 from torchstone.core.errors import UsageError
-from torchstone.core.records import Reading
+from torchstone.core.records import Case, Reading
 from torchstone.core.upstream import find_version, platforms_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.formats.merge import merge, no_match, require_results
@@ -150,7 +150,7 @@ def _judge(request: CheckRequest, conditions: Conditions) -> Report:
         acceptance_for(readings, expected, conditions.rules, request.metrics),
         words_for_check(request),
         words_for_accept(request),
-        repeated_names((*results.readings, *selected)),
+        find_repeated_names((*results.readings, *selected)),
     )
     is_ddp_pair = [reading.kind for reading in (*results.readings, *selected)] == ["ddp", "ddp"]
     if is_ddp_pair and conditions.policy.is_upstream:
@@ -172,14 +172,20 @@ def probes_of(readings: Sequence[Reading]) -> dict[str, frozenset[str]]:
     return {reading.path: frozenset(case.probe for case in reading.run.plan) for reading in readings}
 
 
-def repeated_names(readings: Sequence[Reading]) -> frozenset[str]:
-    """Return the names that several cases of a file share; suggested commands use ids for them."""
-    repeated: set[str] = set()
+def find_repeated_names(readings: Sequence[Reading]) -> dict[str, tuple[Case, ...]]:
+    """Return the names that several cases of a file share, with these cases."""
+    repeated: dict[str, tuple[Case, ...]] = {}
     for reading in readings:
-        names = [case.benchmark for case in reading.run.plan]
-        if len(set(names)) < len(names):
-            repeated |= {name for name, times in Counter(names).items() if times > 1}
-    return frozenset(repeated)
+        plan = reading.run.plan
+        counts = Counter(case.benchmark for case in plan)
+        if len(counts) == len(plan):
+            continue
+        found: dict[str, list[Case]] = {}
+        for case in plan:
+            if counts[case.benchmark] > 1 and case.benchmark not in repeated:
+                found.setdefault(case.benchmark, []).append(case)
+        repeated |= {name: tuple(cases) for name, cases in found.items()}
+    return repeated
 
 
 def _policy(settings: ConfigFile, request: CheckRequest) -> Policy:

@@ -27,6 +27,7 @@ from torchstone.reporting.views.comparison_rows import CompareReport
 from torchstone.reporting.views.report_view import quarantine_reason
 from torchstone.reporting.views.result_table import ResultTable, show_most
 
+UNKNOWN = "not yet known"
 AB_STYLES = COMPARISON_STYLES
 NOTHING_MEASURED = 3
 ORDER = (*(Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.QUARANTINED, Verdict.SAME),)
@@ -138,8 +139,11 @@ class AbResult(JudgedResult, frozen=True):
 
 def cells_of(case: CaseOfBoth, settings: AbSettings) -> tuple[str, str, str, str]:
     """Format effect, number of pairs, and the costs of A and B for a table."""
-    effect = effect_text(case.effect, case.pairs, case.least_pairs)
-    return effect, str(case.pairs or ""), *costs_text(case, settings)
+    costs = costs_text(case, settings)
+    if case.effect is not None and not has_interval(case.effect):
+        few = f"{case.pairs} of {case.least_pairs}" if case.pairs < case.least_pairs else str(case.pairs)
+        return UNKNOWN, few, *costs
+    return effect_text(case.effect), str(case.pairs or ""), *costs
 
 
 def costs_text(case: CaseOfBoth, settings: AbSettings) -> tuple[str, str]:
@@ -157,7 +161,7 @@ def effect_text(effect: Effect | None, pairs: int = 0, least: int = 0) -> str:
     if effect is None:
         return "-"
     if not has_interval(effect):
-        return f"not yet known ({pairs_text(pairs, least)})"
+        return f"{UNKNOWN} ({pairs_text(pairs, least)})"
     has_low, has_high = effect.low > 0, effect.high < math.inf
     low, high = format_change(effect.low, 1.0), format_change(effect.high, 1.0)
     interval = (

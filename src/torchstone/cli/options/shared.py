@@ -90,16 +90,21 @@ def show_progress(what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
+    import shutil  # noqa: PLC0415  (start-up: used on a terminal only)
     import threading  # noqa: PLC0415  (start-up: used on a terminal only)
     import time  # noqa: PLC0415  (start-up: used on a terminal only)
 
-    done = threading.Event()
+    done, text = threading.Event(), printable(what)
 
     def run() -> None:
         start, shown = time.monotonic(), False
         while not done.wait(1.0):
             shown = True
-            write_status(f"\r{printable(what)} ... {time.monotonic() - start:.0f} s")
+            ending = f" ... {time.monotonic() - start:.0f} s"
+            room = (
+                shutil.get_terminal_size().columns - len(ending) - 1
+            )  # a line that wraps could not be replaced
+            write_status(f"\r{text if len(text) <= room else f'{text[: max(room - 1, 0)]}…'}{ending}")
         if shown:
             write_status("\r\x1b[K")
 

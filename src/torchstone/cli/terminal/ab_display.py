@@ -21,7 +21,7 @@ from torchstone.api.measuring.ab_result import (
 from torchstone.cli.terminal.ab_interval import draw_interval
 from torchstone.cli.terminal.output import make_console
 from torchstone.cli.terminal.run_display import Display
-from torchstone.cli.terminal.tables import print_table
+from torchstone.cli.terminal.tables import print_table, print_wrapped
 from torchstone.core.errors import printable
 from torchstone.core.records import Case
 from torchstone.core.text.safe_text import escape_line
@@ -202,7 +202,7 @@ class LiveAbDisplay(AbDisplay):
             line = Text(escape_line(self.line(contest)))
             if contest.verdict:
                 line.highlight_words([contest.verdict], _STYLES.get(contest.verdict, ""))
-            self._live.console.print(line, no_wrap=True, overflow="ellipsis")
+            self._live.console.print(line)
         self._draw()
 
     def _draw(self) -> None:
@@ -258,11 +258,11 @@ def print_result(result: AbResult) -> None:
     title = f"{result.headline} ({judged}) in {clock_text(result.seconds)}"
     print_table(["", "case", "B against A", "pairs", "A", "B"], rows, title=title)
     if any(map(_looks_otherwise, result.cases)):
-        print(
+        print_wrapped(
             "A and B are medians over all pairs; the change is measured within pairs, so it can differ from B/A"
         )
     for case in result.cases:
         if case.reason:
-            print(f"{case.verdict}: {case.name}: {printable(case.reason, 400)}")
+            print_wrapped(f"{case.verdict}: {case.name}: {printable(case.reason, 400)}")
     if result.advice:
-        print(result.advice)
+        print_wrapped(result.advice)

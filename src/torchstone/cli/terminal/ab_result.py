@@ -5,6 +5,7 @@ from __future__ import annotations
 from torchstone.api.measuring.ab_result import AbResult
 from torchstone.cli.terminal.ab_display import AbDisplay, print_result
 from torchstone.cli.terminal.show import Shown, print_report, write_reports
+from torchstone.cli.terminal.tables import print_wrapped
 from torchstone.core.errors import printable
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
@@ -22,11 +23,12 @@ def show_result(result: AbResult, display: AbDisplay, shown: Shown) -> None:
     if style == "text":
         print_result(result)
         for caution in result.cautions:
-            print(f"caution: {caution}")
+            print_wrapped(f"caution: {caution}")
         _say_quarantine(result.judgement)
     else:
         print_report(result.render(style), style)
-    print(f"wrote {' and '.join(map(printable, result.paths))}", file=display.stream)
+    for path in result.paths:
+        print(f"wrote {printable(path)}", file=display.stream)
     write_reports(result.render, reports)
     for _, path in reports:
         print(f"wrote {printable(path)}", file=display.stream)
@@ -49,8 +51,8 @@ def say_exit_code(result: AbResult, display: AbDisplay) -> None:
     blocking = [row for row in judgement.rows if row.blocks]
     if blocking and all(row.verdict in {Verdict.MISSING, Verdict.NEW} for row in blocking):
         blocked = f"blocks {count_of(len(blocking), 'case')} that only one side has"
-        print(f"{judgement.policy.title} {blocked}", file=display.stream)
+        print_wrapped(f"{judgement.policy.title} {blocked}", display.stream)
     if judgement.state is not State.UNDECIDED or not any(case.could_measure for case in result.cases):
         return
     advice = "a larger --budget or --margin may decide them"
-    print(f"{exit_text(result.judgement)}; {advice}", file=display.stream)
+    print_wrapped(f"{exit_text(result.judgement)}; {advice}", display.stream)

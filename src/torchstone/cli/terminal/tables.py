@@ -6,12 +6,13 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
+from typing import TextIO
 
 from torchstone.cli.terminal.output import make_console
 from torchstone.core.errors import printable
 from torchstone.core.text.safe_text import escape_line
 from torchstone.reporting.dialects.columns import columns, used_columns
-from torchstone.reporting.run_text.blocks import WIDTH, Block
+from torchstone.reporting.run_text.blocks import WIDTH, Block, wrapped
 from torchstone.reporting.views.result_table import ResultTable
 
 _KEPT_WHOLE = {
@@ -30,6 +31,7 @@ _KEPT_WHOLE = {
 NOTE = "note"
 """Name of a last column that is printed below its row if the terminal is too narrow."""
 _BETWEEN = 3
+_LONGEST_WHOLE = 14  # a longer word may be broken if the terminal is too narrow
 _STYLES = {
     "change": "yellow",
     "add": "green",
@@ -45,7 +47,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: 
     names, shown = used_columns(header, rows)
     if sys.stdout.isatty() and names[-1] == NOTE and _natural_width(names, shown) > terminal_width():
         _print_with_notes_below(names, shown, title)
-    elif sys.stdout.isatty():
+    elif sys.stdout.isatty() and not _fits_only_plainly(names, shown):
         _print_rich(names, shown, title)
     else:
         sys.stdout.write(columns(names, shown, title=title))
@@ -75,9 +77,23 @@ def text_width() -> int:
     return min(WIDTH, terminal_width()) if sys.stdout.isatty() else WIDTH
 
 
-def _natural_width(names: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+def _natural_width(names: Sequence[str], rows: Sequence[Sequence[str]], between: int = _BETWEEN) -> int:
     """Return the width of a table without wrapped cells."""
-    return sum(max(map(len, column)) + _BETWEEN for column in zip(names, *rows, strict=True))
+    return sum(max(map(len, column)) + between for column in zip(names, *rows, strict=True))
+
+
+def _fits_only_plainly(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the terminal has room for plain columns, but none for the further space of a table with a rule."""
+    plain = _natural_width(names, rows, 2) - 2
+    return plain <= terminal_width() < _natural_width(names, rows)
+
+
+def print_wrapped(text: str, stream: TextIO | None = None) -> None:
+    """Print a sentence; on a terminal, broken between words, further lines indented."""
+    out = stream or sys.stdout
+    if out.isatty():
+        text = wrapped(text, "", "  ", terminal_width())
+    print(text, file=out)
 
 
 def terminal_width() -> int:
@@ -108,8 +124,10 @@ def _print_rich(names: Sequence[str], rows: Sequence[Sequence[str]], title: str)
 
     heading = Text(escape_line(title)) if title else None
     table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in names:
-        table.add_column(Text(printable(name)), overflow="fold", no_wrap=name in _KEPT_WHOLE)
+    for name, *column in zip(names, *rows, strict=True):
+        words = (word for cell in column for word in cell.split())
+        least = min(_LONGEST_WHOLE, max(map(len, words), default=0))
+        table.add_column(Text(printable(name)), overflow="fold", no_wrap=name in _KEPT_WHOLE, min_width=least)
     for row in rows:
         table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
     make_console().print(table)

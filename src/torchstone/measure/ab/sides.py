@@ -139,7 +139,7 @@ class Side:
         """Return what else happens when torch is loaded for the first time on a machine."""
         on_cpu = not self._request.axes.devices or "cpu" in self._request.axes.devices
         is_first = on_cpu and self._request.settings.start != "spawn" and not is_filled(self.session.template)
-        return " and trying its compiler, for the first time here" if is_first else ""
+        return "; the first time here takes longer" if is_first else ""
 
     def job(self, case: Case, number: int, cores: Sequence[int], *, fresh: bool) -> MeasureJob:
         """Return the job of a worker of this side; it reuses this side's compile cache of the case, unless ``fresh``."""

@@ -1,4 +1,4 @@
-"""Render the red rows of a report as one compact table, a line for each, with the rows of one cause together."""
+"""Render the red rows of a report as one compact table, a line for each cause."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from torchstone.core.text.units import format_change
 from torchstone.core.vocabulary import ACCURACY, Probe, Verdict
 from torchstone.gate.judgement import Row
 from torchstone.reporting.dialects.text_page import TextPage
-from torchstone.reporting.views.report_view import ReportView, change_of, interval_of, value_text
+from torchstone.reporting.views.report_view import ReportView, change_of, interval_of, metric_name, value_text
 
 MOST_LINES = 60
-_HEAD = ("case", "metric", "actual", "expected", "change")
+MOST_SPAN = 100.0  # an interval that spans a larger factor says nothing
+_HEAD = ("metric", "actual", "expected", "change")
+_LONGEST = 400
+_INDENT, _BETWEEN = "  ", "  "
 _ONE_CAUSE = frozenset({Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.IMPROVEMENT})
 
 
@@ -39,30 +42,39 @@ def group_causes(rows: Sequence[Row]) -> list[RedGroup]:
 
 
 def red_lines(report: ReportView, groups: Sequence[RedGroup], page: TextPage) -> Iterator[str]:
-    """Yield a table of red rows for each verdict: case, metric, actual, expected, and the change with its interval."""
+    """Yield a table of red rows for each verdict: case, metric, actual, expected, and the change with its interval.
+
+    Nothing is cut: a name that leaves too little room for its numbers has a line of its own.
+    """
     shown = groups[:MOST_LINES]
-    cells = {
-        id(row): _cells(row, printable(report.name_of(row.case)) if row is group.lead else "")
-        for group in shown
-        for row in (group.lead, *group.parts)
-    }
-    widths = [max(map(len, column)) for column in zip(_HEAD, *cells.values(), strict=True)]
-    for verdict in dict.fromkeys(group.lead.verdict for group in shown):
-        rows = [row for group in shown if group.lead.verdict is verdict for row in (group.lead, *group.parts)]
+    names = [printable(report.name_of(group.lead.case), _LONGEST) for group in shown]
+    cells = [_cells(group) for group in shown]
+    verdicts = list(dict.fromkeys(group.lead.verdict for group in shown))
+    widths = [max(map(len, column)) for column in zip(_HEAD, *cells, strict=True)]
+    room = page.width - len(_INDENT) - sum(len(_BETWEEN) + width for width in widths)
+    fitting = [len(name) for name in names if len(name) <= room]
+    widths.insert(0, max([*fitting, *(len(verdict) - len(_INDENT) for verdict in verdicts)]))
+    for verdict in verdicts:
         color = "yellow" if verdict is Verdict.INCONCLUSIVE else "red"
-        head = _line((verdict.value, *_HEAD[1:]), (max(widths[0], len(verdict.value) - 2) + 2, *widths[1:]))
-        yield page.paint(head[: len(verdict.value)], color) + page.paint(head[len(verdict.value) :], "dim")
-        for row in rows:
-            yield f"  {_line(cells[id(row)], (max(widths[0], len(verdict.value) - 2), *widths[1:]))}"
+        first = verdict.ljust(widths[0] + len(_INDENT))
+        yield page.paint(verdict, color) + page.paint(_line((first, *_HEAD), widths)[len(verdict) :], "dim")
+        for group, name, words in zip(shown, names, cells, strict=True):
+            if group.lead.verdict is not verdict:
+                continue
+            if len(name) > room:
+                yield f"{_INDENT}{name}"
+            yield f"{_INDENT}{_line((name if len(name) <= room else '', *words), widths)}"
+    if any(group.parts for group in shown):
+        yield f"{_INDENT}(+N: N more metrics of the case have this verdict)"
     if (left := len(groups) - MOST_LINES) > 0:
         yield f"... and {left:,} more red rows"
 
 
-def _cells(row: Row, name: str) -> tuple[str, ...]:
+def _cells(group: RedGroup) -> tuple[str, ...]:
+    row = group.lead
     actual, expected = row.new_value, row.base_value if row.base_value is not None else row.expected_value
     return (
-        name,
-        printable(row.metric),
+        f"{printable(metric_name(row))}{f' +{len(group.parts)}' if group.parts else ''}",
         "no result" if actual is None else printable(value_text(actual, row), 30),
         "" if expected is None else printable(value_text(expected, row), 30),
         _change(row, actual, expected),
@@ -72,12 +84,13 @@ def _cells(row: Row, name: str) -> tuple[str, ...]:
 def _change(row: Row, actual: object, expected: object) -> str:
     found = row.comparison
     if found is not None and found.p_value is not None:
-        between = interval_of(found.low, found.high)
-        return f"{change_of(found.ratio)} ({between})" if between else change_of(found.ratio)
+        is_known = found.low > 0 and found.high <= MOST_SPAN * found.low
+        between = interval_of(found.low, found.high).replace("% to ", " to ") if is_known else "not yet known"
+        return f"{change_of(found.ratio)} ({between})"
     if isinstance(actual, int | float) and isinstance(expected, int | float):
         return format_change(actual, expected)
     return ""
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+    return _BETWEEN.join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()

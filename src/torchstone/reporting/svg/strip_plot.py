@@ -70,7 +70,8 @@ def strip_axis(strip: TrialStrip) -> tuple[Scale, list[str]]:
     if low > 0 and high / low > _LOG_FROM:
         ticks = choose_ticks(low, high, _MOST_TICKS)
         return Scale(low, high, True, tuple(ticks)), [format_value(tick, strip.unit) for tick in ticks]
-    ticks, step = linear_ticks(low, high)
+    is_counted = not strip.unit and all(float(each).is_integer() for each in (*strip.base, *strip.new))
+    ticks, step = linear_ticks(low, high, only_whole=is_counted and high - low >= 1)
     return Scale(low, high, False, tuple(ticks)), format_ticks(ticks, step, strip.unit)
 
 
@@ -82,14 +83,14 @@ def _reach(low: float, high: float) -> tuple[float, float]:
     return low - (high - low) / 2, high + (high - low) / 2
 
 
-def linear_ticks(low: float, high: float) -> tuple[list[float], float]:
+def linear_ticks(low: float, high: float, *, only_whole: bool = False) -> tuple[list[float], float]:
     """Return round numbers within a range, at most four, and the step between them."""
     exponent = floor(log10(high - low)) - 1
     for power in range(exponent, exponent + 3):
         for factor in _STEPS:
             step = factor * 10.0**power
             first, last = ceil(low / step), floor(high / step)
-            if last - first < _MOST_TICKS:
+            if last - first < _MOST_TICKS and (step.is_integer() or not only_whole):
                 return [number * step for number in range(first, last + 1)], step
     return [], high - low
 

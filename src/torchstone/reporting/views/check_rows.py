@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import ClassVar
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from torchstone.core.vocabulary import Verdict
 from torchstone.gate.judgement import Judgement, Row, State, severity
 from torchstone.gate.rules import describe_rule, limits_of
 from torchstone.reporting.views.accepting import AcceptAdvice, Acceptance, find_advice
+from torchstone.reporting.views.names import Names
 from torchstone.reporting.views.report_view import (
     RowText,
     change_text,
@@ -29,7 +31,8 @@ class Context(Struct, frozen=True):
     """The files of a judgement, as the user named them, for the commands that the report suggests.
 
     ``baselines`` has the probes of each baseline file. ``check_options`` and ``accept_options`` are repeated in
-    the suggested commands. ``terms`` are the conditions for accepting.
+    the suggested commands. ``terms`` are the conditions for accepting. ``repeated`` has the cases of each name
+    that several cases of a file share; suggested commands use ids for them.
     """
 
     results: tuple[str, ...]
@@ -37,10 +40,10 @@ class Context(Struct, frozen=True):
     terms: Acceptance
     check_options: tuple[str, ...] = ()
     accept_options: tuple[str, ...] = ()
-    repeated_names: frozenset[str] = frozenset()
+    repeated: dict[str, tuple[Case, ...]] = {}
 
 
-class Report(Struct, frozen=True):
+class Report(Struct, frozen=True, dict=True):
     """A judgement with the context needed to describe it."""
 
     judgement: Judgement
@@ -118,8 +121,13 @@ class Report(Struct, frozen=True):
         return sorted(rows, key=severity)
 
     def name_of(self, case: Case) -> str:
-        """Return the name of a case."""
-        return short_name(case)
+        """Return the name of a case, with the axes that distinguish it from others of its name."""
+        return self._names.of(case) if case.benchmark in self.context.repeated else short_name(case)
+
+    @cached_property
+    def _names(self) -> Names:
+        """Return the names of the cases that share theirs."""
+        return Names(case for cases in self.context.repeated.values() for case in cases)
 
     def finding_of(self, row: Row) -> str:
         """Return the finding in one line."""
@@ -234,7 +242,7 @@ def _results_of(row: Row, context: Context) -> Sequence[str]:
 
 def _pattern(row: Row, context: Context) -> str:
     """Return a pattern that matches only this case: its name, or its id if others have the same name."""
-    return row.case.id if row.case.benchmark in context.repeated_names else row.case.benchmark
+    return row.case.id if row.case.benchmark in context.repeated else row.case.benchmark
 
 
 def _command(name: str, *arguments: str) -> str:

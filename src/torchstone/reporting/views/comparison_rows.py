@@ -14,7 +14,7 @@ from torchstone.core.records import Case, FilePlace
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words, simple_command
 from torchstone.core.text.units import count_of, format_number
-from torchstone.core.vocabulary import ACCURACY, Probe, Verdict
+from torchstone.core.vocabulary import Verdict
 from torchstone.gate.defaults import USUAL_ALPHA
 from torchstone.gate.judgement import Judgement, Overview, Row, State
 from torchstone.reporting.views.names import Names
@@ -24,6 +24,7 @@ from torchstone.reporting.views.report_view import (
     describe_method,
     describe_more,
     exit_text,
+    metric_name,
     percent,
     undecided_text,
     value_text,
@@ -178,19 +179,19 @@ def _counted(verdict: Verdict, number: int) -> str:
     return count_of(number, _NOUNS[verdict]) if verdict in _NOUNS else f"{number:,} {verdict}"
 
 
-def _size(row: Row) -> float:
-    """Return a sort key: statuses first, then the largest changes."""
-    ratio = row.ratio
-    if ratio is None or ratio <= 0:
-        return -math.inf
-    return -abs(math.log(ratio))
+def _size(row: Row) -> tuple[bool, float, float]:
+    """Return a sort key: statuses first, then the largest changes; of changes from or to 0, the largest differences."""
+    was, now = row.base_value, row.new_value
+    if not isinstance(was, int | float) or not isinstance(now, int | float):
+        return False, 0.0, 0.0
+    ratio = row.ratio or 0.0
+    return True, -abs(math.log(ratio)) if ratio > 0 else -math.inf, -abs(now - was)
 
 
 def describe_finding(row: Row, confidence: str) -> str:
     """Return the finding: ``abs_latency: 12.3 ms, was 10.1 ms (+21.8%; 99% interval +15.1% to +28.9%)``."""
     was, now = row.base_value, row.new_value
-    what = "status" if row.metric == ACCURACY and row.case.probe != Probe.ACCURACY else row.metric
-    text = f"{what}: {'no result' if now is None else value_text(now, row)}"
+    text = f"{metric_name(row)}: {'no result' if now is None else value_text(now, row)}"
     if was is not None:
         text += f", was {value_text(was, row)}"
     if row.comparison and (change := change_text(row.comparison, confidence)):

@@ -11,7 +11,7 @@ from msgspec import Struct
 from torchstone.analyze.evidence import EXACT, MOST_MORE, PAIRED, Comparison
 from torchstone.core.records import Case, FilePlace, unit_of
 from torchstone.core.text.units import count_of, format_change, format_limit, format_value
-from torchstone.core.vocabulary import Verdict
+from torchstone.core.vocabulary import ACCURACY, Probe, Verdict
 from torchstone.gate.judgement import Judgement, Row, State
 
 _LARGE, _HUGE = 20.0, 100_000.0  # ratios too large to read as a change in percent
@@ -131,6 +131,11 @@ def interval_of(low: float, high: float) -> str:
     if math.isinf(high) or not high:
         return ""
     return f"{change_of(low)} to {change_of(high)}"
+
+
+def metric_name(row: Row) -> str:
+    """Return the name of a row's metric; that of the status of a case without the accuracy probe is ``status``."""
+    return "status" if row.metric == ACCURACY and row.case.probe != Probe.ACCURACY else row.metric
 
 
 def value_text(value: str | float | None, row: Row) -> str:
