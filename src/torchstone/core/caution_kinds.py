@@ -27,6 +27,12 @@ class CautionKind(StrEnum):
     COMPILES_ITSELF = "compiles_itself"
     NO_PEAK_MEMORY = "no_peak_memory"
     FEW_PAIRS = "few_pairs"
+    HOST_BOUND = "host_bound"
+    NO_DEVICE_TIME = "no_device_time"
+    NOTHING_ON_DEVICE = "nothing_on_device"
+    DEVICE_THROTTLED = "device_throttled"
+    DEVICE_SHARED = "device_shared"
+    DEVICE_STATE_UNKNOWN = "device_state_unknown"
     NO_REFERENCE = "no_reference"
     PASSED_DESPITE_MISMATCH = "passed_despite_mismatch"
     OUTPUTS_NOT_SAVED = "outputs_not_saved"
@@ -136,6 +142,26 @@ WORDING = {
     _K.COMPILES_ITSELF: Wording("the model compiles parts of itself, so eager is not fully eager"),
     _K.NO_PEAK_MEMORY: Wording("peak memory cannot be read for {device} on this system"),
     _K.FEW_PAIRS: Wording("only {pairs} pairs of calls were timed: too few for an interval"),
+    _K.HOST_BOUND: Wording(
+        "the {side} call is host-bound: submitting takes {submit:.3g} ms, the device is busy for {busy:.3g} ms and idle for {idle:.0%} of "
+        "the call, so its wall time measures the host",
+        "judge it by device_latency and device_speedup; CUDA graphs (--compile-mode reduce-overhead) or a larger batch keep the device busy",
+    ),
+    _K.NO_DEVICE_TIME: Wording("device time is not available: {why}", details=("why",)),
+    _K.NOTHING_ON_DEVICE: Wording(
+        "{why}, so it has no device time", "check that the model and its inputs are on the device"
+    ),
+    _K.DEVICE_THROTTLED: Wording(
+        "the device was throttled while it was timed ({reasons}): its clock ran at {clock:,.0f} of {clock_max:,.0f} MHz",
+        "improve its cooling or its power limit, or lock its clocks: 'torchstone doctor --device' has the commands",
+        details=("reasons",),
+    ),
+    _K.DEVICE_SHARED: Wording(
+        "other processes used the device while it was timed: {processes}",
+        "wait until they end, or select another device",
+        details=("processes",),
+    ),
+    _K.DEVICE_STATE_UNKNOWN: Wording("the state of the device is not known: {why}", details=("why",)),
     _K.NO_REFERENCE: Wording("compared by cosine similarity only: no float64 reference ({why})"),
     _K.PASSED_DESPITE_MISMATCH: Wording(
         "passed although {mismatch} (in {wrong} of {runs:count run}): {why}", details=("mismatch",)

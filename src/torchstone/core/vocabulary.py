@@ -290,6 +290,35 @@ def _scaling_metrics() -> tuple[Metric, ...]:
     )
 
 
+def _device_metrics() -> tuple[Metric, ...]:
+    busy = "time in which the accelerator is busy in one {} call: the union of its kernels and copies, by torch's profiler"
+    submit = "time the host takes to submit one {} call to the accelerator, without waiting for it"
+    return (
+        Metric(
+            "device_speedup",
+            "x",
+            "higher",
+            "eager device time / compiled device time, profiled in pairs: their median",
+        ),
+        Metric("device_latency", "ms", "lower", busy.format("compiled")),
+        Metric("eager_device_latency", "ms", "lower", busy.format("eager")),
+        Metric("host_latency", "ms", "lower", submit.format("compiled")),
+        Metric("eager_host_latency", "ms", "lower", submit.format("eager")),
+        Metric("device_share", "%", "higher", "share of a compiled call in which the accelerator is busy"),
+    )
+
+
+DEVICE_METRICS = tuple(metric.name for metric in _device_metrics())
+"""The metrics that only accelerators have."""
+
+DEVICE_COUNTERPARTS: dict[str, str] = {
+    "speedup": "device_speedup",
+    "abs_latency": "device_latency",
+    "eager_latency": "eager_device_latency",
+}
+"""The metric of the device's own time for each metric by the wall clock."""
+
+
 ACCURACY = "accuracy"
 SECONDS, BYTES, TRACKED = "seconds", "bytes", "tracked_value"
 _BOTH = (Probe.PERFORMANCE, Probe.ACCURACY)
@@ -306,6 +335,7 @@ METRICS: dict[str, Metric] = {
         ),
         Metric("abs_latency", "ms", "lower", "median time of one compiled call"),
         Metric("eager_latency", "ms", "lower", "median time of one eager call"),
+        *_device_metrics(),
         Metric("baseline", "x", "higher", "speedup in the runner's --baseline file"),
         Metric(
             "speedup_vs_baseline", "x", "higher", "speedup relative to that in the runner's --baseline file"

@@ -72,7 +72,8 @@ def worker_variables(template: str, world: World = HERE) -> dict[str, str]:
     if path is None:
         path = (os.path.dirname(PACKAGE), inherited.get("PYTHONPATH", ""))
     return (
-        inherited
+        {"KINETO_LOG_LEVEL": "6"}  # torch's profiler would print messages
+        | inherited
         | dict(world.variables)
         | {
             "PYTHONPATH": os.pathsep.join(part for part in path if part),

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from torchstone.worker.probes.device import Device
+from torchstone.worker.probes.device_time.busy_time import union
 from torchstone.worker.probes.reply import Stopped
-from torchstone.worker.probes.scaling import find_layers, read_profile, union
+from torchstone.worker.probes.scaling import find_layers, read_profile
 from torchstone.worker.ranks.rank import describe_failure
 
 

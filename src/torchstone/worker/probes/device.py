@@ -27,6 +27,18 @@ class Device:
         if self.type != "cpu" and self.device.index is not None:
             torch.accelerator.set_device_index(self.device.index)
 
+    def current_index(self) -> int | None:
+        """Return the number of this device among those of its kind; None on a CPU, and if torch does not tell."""
+        if self.type == "cpu":
+            return None
+        index: int | None = self.device.index
+        if index is not None:
+            return index
+        try:
+            return torch.accelerator.current_device_index()
+        except RuntimeError:
+            return None
+
     @property
     def synchronize(self) -> Callable[[], None]:
         """Return a function that waits until the device has finished; it does nothing on a CPU."""

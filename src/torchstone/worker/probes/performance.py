@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from statistics import median
 
 import torch
 
-from torchstone.analyze.speedup_ratio import CONFIDENCE
+from torchstone.analyze.speedup_ratio import CONFIDENCE, Ratio
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.vocabulary import COMPILE_SECONDS
 from torchstone.define.benchmarks import Work
 from torchstone.worker.failures import is_out_of_memory
 from torchstone.worker.probes.compiler.capture import add_capture, read_capture, reset_capture
+from torchstone.worker.probes.device_time.device_results import add_device_times, take_device_times
+from torchstone.worker.probes.device_time.device_times import DeviceTimes
 from torchstone.worker.probes.outputs.values import tensors_in
 from torchstone.worker.probes.reply import PhaseClock, Result, ending_as
 from torchstone.worker.probes.reported_metrics import MetricCollector
@@ -22,6 +25,7 @@ from torchstone.worker.protocol.jobs import NO_COMPILER
 
 NANOSECONDS_A_MILLISECOND = 1e6
 BYTES_A_GIGABYTE = 1e9
+_DEVICE_BUDGET = 0.4  # of the time for the wall clock: device times need fewer samples
 METHOD = "median ratio of the faster half of the pairs; interval from 10 batches, Student's t, and the distance to all pairs"
 
 
@@ -60,12 +64,13 @@ def measure_performance(
         clock.enter("run")
         with ending_as("fail_to_run", "OOM", is_out_of_memory), clock.turn():
             pairs = _time(eager, compiled, rule, target, own)
+            times = take_device_times(eager, compiled, target.device, _DEVICE_BUDGET * rule.budget, result)
         if read_capture().has_compiled_since(captured):
             result.caution(CautionKind.RECOMPILED_WHILE_TIMED)
     if _versions(work) != inputs:
         result.caution(CautionKind.INPUTS_CHANGED)
     _note_strain(result, pairs.strain)
-    _add_times(result, pairs)
+    _add_times(result, pairs, times)
     own.add_to(result)
 
 
@@ -116,20 +121,32 @@ def _add_difference(result: Result, difference: WarmUpDifference, identity: dict
         result.leave_out("compilation_latency", f"{difference.describe()}; see {COMPILE_SECONDS}")
 
 
-def _add_times(result: Result, pairs: Pairs) -> None:
-    """Add the samples in order, and the speedup with its interval."""
+def _add_times(result: Result, pairs: Pairs, times: DeviceTimes | None) -> None:
+    """Add the samples in order, the speedup with its interval, and what the device did."""
     ratio = pairs.ratio()
-    count = len(pairs.eager)
-    if ratio.low is not None and ratio.high is not None and math.isfinite(ratio.high):
-        interval = (ratio.low, ratio.high)
-        how = {"confidence": CONFIDENCE, "method": METHOD}
-        result.add("speedup", ratio.value, pairs=count, stopped=pairs.stopped, interval=interval, **how)
-    else:
-        result.caution(CautionKind.FEW_PAIRS, pairs=count)
-        result.add("speedup", ratio.value, pairs=count, stopped=pairs.stopped)
+    by_device = (
+        add_device_times(result, times, (median(pairs.eager), median(pairs.compiled))) if times else None
+    )
+    _add_speedup(result, ratio, pairs, by_device)
     eager_block, compiled_block = pairs.blocks
-    for metric, times, block in (
+    for metric, times_of_side, block in (
         ("abs_latency", pairs.compiled, compiled_block),
         ("eager_latency", pairs.eager, eager_block),
     ):
-        result.add(metric, [each / NANOSECONDS_A_MILLISECOND for each in times], block=block)
+        result.add(metric, [each / NANOSECONDS_A_MILLISECOND for each in times_of_side], block=block)
+
+
+def _add_speedup(result: Result, ratio: Ratio, pairs: Pairs, by_device: Ratio | None) -> None:
+    """Add the speedup by the wall clock; if the host decides it, its interval reaches to the speedup by the device's time."""
+    count = len(pairs.eager)
+    if ratio.low is None or ratio.high is None or not math.isfinite(ratio.high):
+        result.caution(CautionKind.FEW_PAIRS, pairs=count)
+        result.add("speedup", ratio.value, pairs=count, stopped=pairs.stopped)
+        return
+    interval, method = (ratio.low, ratio.high), METHOD
+    is_host_bound = any(each.kind == CautionKind.HOST_BOUND for each in result.cautions)
+    if is_host_bound and by_device is not None and by_device.low is not None and by_device.high is not None:
+        interval = min(ratio.low, by_device.low), max(ratio.high, by_device.high)
+        method = f"{METHOD}; extended to device_speedup, because the host decides the wall time"
+    how = {"confidence": CONFIDENCE, "method": method}
+    result.add("speedup", ratio.value, pairs=count, stopped=pairs.stopped, interval=interval, **how)

@@ -19,6 +19,7 @@ from torchstone.core.caution_kinds import CautionKind
 from torchstone.define.benchmarks import Benchmark, Work
 from torchstone.worker.failures import is_out_of_memory
 from torchstone.worker.probes.device import Device
+from torchstone.worker.probes.device_time.busy_time import Span, union
 from torchstone.worker.probes.reply import Stopped, ending_as, tell
 from torchstone.worker.probes.subject import Target, build, default_loss, find_trained, read_target
 from torchstone.worker.protocol.caution_message import CautionMessage, caution_message
@@ -254,10 +255,6 @@ def _profile(step: Callable[[], None], device: Device, trained: Trained) -> None
             trained.communication.append(min(1.0, busy / (end - start)))
 
 
-Span = tuple[float, float]
-"""Start and end in microseconds."""
-
-
 def read_profile(events: Any, device: Device) -> tuple[list[Span], list[Span]]:  # noqa: ANN401  (torch's own list)
     """Return the time spans of iterations and of collectives: kernels on an accelerator, else host threads."""
     windows, spans = [], []
@@ -270,16 +267,3 @@ def read_profile(events: Any, device: Device) -> tuple[list[Span], list[Span]]: 
         elif on_host == (device.type == "cpu") and is_known(event.name):
             spans.append(span)
     return sorted(windows), spans
-
-
-def union(spans: list[Span]) -> float:
-    """Return the total time covered by at least one span.
-
-    >>> union([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0)])
-    4.0
-    """
-    total, reached = 0.0, float("-inf")
-    for start, end in sorted(spans):
-        total += max(0.0, end - max(start, reached))
-        reached = max(reached, end)
-    return total
