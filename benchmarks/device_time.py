@@ -170,7 +170,6 @@ def describe(name: str, result: Any) -> dict[str, Any]:  # noqa: ANN401  (import
 def show(found: list[dict[str, Any]], model: str) -> None:
     """Print the numbers of each process, how far they spread, and how many intervals hold the mean."""
     print(f"\n{model}")
-    names = ("speedup", "device_speedup", "abs_latency", "device_latency", "eager_latency")
     names = (
         *("speedup", "device_speedup", "abs_latency", "device_latency", "eager_latency"),
         *("eager_device_latency", "host_latency", "eager_host_latency", "device_share"),

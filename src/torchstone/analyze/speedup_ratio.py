@@ -10,6 +10,10 @@ ten consecutive batches, and the interval comes from the spread of the ten batch
 batch means with Student's t; Schmeiser, "Batch size effects in the analysis of simulation output", Operations
 Research 30, 1982). A disturbance that lasts for the whole series does not show between batches. Its effect on
 the ratio does: the distance between the faster half and all pairs is added to the interval.
+
+Device times are another matter. Blocks of one process differ by a few hundredths of a percent, because nothing on the
+host disturbs them; processes differ by more (other addresses, other clocks), which one process cannot show: so that
+is part of the interval.
 """
 
 from __future__ import annotations
@@ -19,10 +23,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from torchstone.analyze.student_t import t_quantile
+
 BATCHES = 10
 STUDENT_T = 2.262  # 95 % two-sided, 9 degrees of freedom
 CONFIDENCE = 0.95
 FEWEST_PAIRS = 2 * BATCHES
+BETWEEN_PROCESSES = 0.004
+"""The usual difference of device times between processes of the same code, as the standard deviation of their logarithm."""
+_NORMAL = 1.96
+_OF_A_MEDIAN = 1.2533  # its standard error is that of the mean, times this
+_FEWEST_BLOCKS = 3
 _TIE = 1e-9  # rounding tolerance for equally slow pairs
 
 
@@ -61,6 +72,28 @@ def estimate_ratio(over: Sequence[float], under: Sequence[float]) -> Ratio:
     reach = math.hypot(_batch_reach(logs), middle - median(all_logs))
     # The interval is centred on the reported estimate.
     return Ratio(_exp(middle), _exp(middle - reach), _exp(middle + reach))
+
+
+def estimate_device_ratio(over: Sequence[float], under: Sequence[float]) -> Ratio:
+    """Estimate the ratio of ``over`` to ``under``, block by block; without an interval if there are fewer than three pairs.
+
+    >>> estimate_device_ratio([2.0] * 8, [1.0] * 8)
+    Ratio(value=2.0, low=1.9843813052842407, high=2.0157416265454304)
+    """
+    pairs = [
+        (one, other) for one, other in zip(over, under, strict=True) if _is_time(one) and _is_time(other)
+    ]
+    logs = [math.log(one) - math.log(other) for one, other in pairs]
+    if not logs:
+        return Ratio(math.nan, None, None)
+    middle = median(logs)
+    if len(logs) < _FEWEST_BLOCKS:
+        return Ratio(math.exp(middle), None, None)
+    mean = sum(logs) / len(logs)
+    variance = sum((each - mean) ** 2 for each in logs) / (len(logs) - 1)
+    error = _OF_A_MEDIAN * math.sqrt(variance / len(logs))
+    reach = math.hypot(t_quantile(1 - CONFIDENCE, len(logs) - 1) * error, _NORMAL * BETWEEN_PROCESSES)
+    return Ratio(math.exp(middle), math.exp(middle - reach), math.exp(middle + reach))
 
 
 def standard_error(samples: Sequence[float]) -> float:

@@ -30,9 +30,6 @@ class CautionKind(StrEnum):
     HOST_BOUND = "host_bound"
     NO_DEVICE_TIME = "no_device_time"
     NOTHING_ON_DEVICE = "nothing_on_device"
-    DEVICE_THROTTLED = "device_throttled"
-    DEVICE_SHARED = "device_shared"
-    DEVICE_STATE_UNKNOWN = "device_state_unknown"
     NO_REFERENCE = "no_reference"
     PASSED_DESPITE_MISMATCH = "passed_despite_mismatch"
     OUTPUTS_NOT_SAVED = "outputs_not_saved"
@@ -150,21 +147,6 @@ WORDING = {
     _K.NO_DEVICE_TIME: Wording("device time is not available: {why}", details=("why",)),
     _K.NOTHING_ON_DEVICE: Wording(
         "{why}, so it has no device time", "check that the model and its inputs are on the device"
-    ),
-    _K.DEVICE_THROTTLED: Wording(
-        "the device was throttled while it was timed ({reasons}): its clock ran at {clock:,.0f} of {clock_max:,.0f} MHz",
-        "improve its cooling or its power limit, or lock its clocks: 'torchstone doctor --device' has the commands",
-        details=("reasons",),
-    ),
-    _K.DEVICE_SHARED: Wording(
-        "other processes used the device while it was timed: {processes}",
-        "wait until they end, or select another device",
-        details=("processes",),
-    ),
-    _K.DEVICE_STATE_UNKNOWN: Wording("the state of the device is not known: {why}", details=("why",)),
-    _K.NO_REFERENCE: Wording("compared by cosine similarity only: no float64 reference ({why})"),
-    _K.PASSED_DESPITE_MISMATCH: Wording(
-        "passed although {mismatch} (in {wrong} of {runs:count run}): {why}", details=("mismatch",)
     ),
     _K.OUTPUTS_NOT_SAVED: Wording("the outputs could not be saved: {problem}", details=("problem",)),
     _K.LOOK_UPS_NOT_LISTED: Wording("{more} more cache lookups are not listed"),

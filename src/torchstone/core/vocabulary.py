@@ -234,30 +234,19 @@ _SCALED = (Probe.SCALING,)
 
 
 def _scaling_metrics() -> tuple[Metric, ...]:
-    per_second = "batch size times ranks, divided by"
+    rate, per_second = "examples_per_second", "batch size times ranks, divided by"
+    share = "share of an iteration in which a collective is running, by torch's profiler; median over ranks"
+    spread = "how much longer the slowest rank works than the median rank, without communication"
+    memory = "peak memory during the measured iterations, on the rank that uses most"
+    times = [(f"iteration_time_p{n}", f"{n}th percentile of the iteration time") for n in PERCENTILES]
+    rates = [
+        (f"{rate}_p{n}", f"{per_second} the {n}th percentile of the iteration time") for n in PERCENTILES
+    ]
     return (
         Metric("iteration_time", "s", "lower", "time of one training iteration, all ranks", _SCALED),
-        *(
-            Metric(
-                f"iteration_time_p{level}",
-                "s",
-                "lower",
-                f"{level}th percentile of the iteration time",
-                _SCALED,
-            )
-            for level in PERCENTILES
-        ),
-        Metric("examples_per_second", "1/s", "higher", f"{per_second} the median iteration time", _SCALED),
-        *(
-            Metric(
-                f"examples_per_second_p{level}",
-                "1/s",
-                "higher",
-                f"{per_second} the {level}th percentile of the iteration time",
-                _SCALED,
-            )
-            for level in PERCENTILES
-        ),
+        *(Metric(name, "s", "lower", meaning, _SCALED) for name, meaning in times),
+        Metric(rate, "1/s", "higher", f"{per_second} the median iteration time", _SCALED),
+        *(Metric(name, "1/s", "higher", meaning, _SCALED) for name, meaning in rates),
         Metric(
             "scaling_efficiency",
             "%",
@@ -265,28 +254,9 @@ def _scaling_metrics() -> tuple[Metric, ...]:
             "examples per second per rank, relative to the smallest round",
             _SCALED,
         ),
-        Metric(
-            "communication_share",
-            "%",
-            "lower",
-            "share of an iteration in which a collective is running, by torch's profiler; median over ranks",
-            _SCALED,
-        ),
-        Metric(
-            "rank_spread",
-            "%",
-            "lower",
-            "how much longer the slowest rank works than the median rank, without communication",
-            _SCALED,
-        ),
-        Metric(
-            "peak_memory",
-            "GB",
-            "lower",
-            "peak memory during the measured iterations, on the rank that uses most",
-            _SCALED,
-            "max",
-        ),
+        Metric("communication_share", "%", "lower", share, _SCALED),
+        Metric("rank_spread", "%", "lower", spread, _SCALED),
+        Metric("peak_memory", "GB", "lower", memory, _SCALED, "max"),
     )
 
 
@@ -294,12 +264,7 @@ def _device_metrics() -> tuple[Metric, ...]:
     busy = "time in which the accelerator is busy in one {} call: the union of its kernels and copies, by torch's profiler"
     submit = "time the host takes to submit one {} call to the accelerator, without waiting for it"
     return (
-        Metric(
-            "device_speedup",
-            "x",
-            "higher",
-            "eager device time / compiled device time, profiled in pairs: their median",
-        ),
+        Metric("device_speedup", "x", "higher", "eager device time / compiled device time: median of pairs"),
         Metric("device_latency", "ms", "lower", busy.format("compiled")),
         Metric("eager_device_latency", "ms", "lower", busy.format("eager")),
         Metric("host_latency", "ms", "lower", submit.format("compiled")),

@@ -35,12 +35,26 @@ class Family(Struct, frozen=True, gc=False):
     level: float
 
 
+class HostBound(Struct, frozen=True, gc=False):
+    """A wall time that measures the host rather than the device. ``decided_by`` is the device's metric that both sides have instead; empty if one lacks it."""
+
+    decided_by: str = ""
+
+    @property
+    def detail(self) -> str:
+        """Return why the wall time is not judged, and what is instead."""
+        if self.decided_by:
+            return f"host-bound: this wall time measures the host; {self.decided_by} decides"
+        return "host-bound: this wall time measures the host, and not both sides have the device's own time"
+
+
 class Criteria(Struct, frozen=True, gc=False):
     """Criteria for one comparison.
 
     ``margin`` is the smallest relevant change, as a share; ``alpha`` is the significance level. ``tolerance`` is the allowed difference of a count, in
     its own unit. ``is_share`` says that the margin is a share of the base in both directions (1 - margin to 1 + margin), not a factor (1 / (1 + margin) to
     1 + margin). Without a ``family`` the comparison is judged by itself; ``is_alone`` says that it stays so, because it was decided while it was measured.
+    ``host_bound`` is set if the number is a wall time that the host decides.
     """
 
     margin: float
@@ -50,6 +64,7 @@ class Criteria(Struct, frozen=True, gc=False):
     family: Family | None = None
     is_share: bool = False
     is_alone: bool = False
+    host_bound: HostBound | None = None
 
     @property
     def share(self) -> float:

@@ -7,6 +7,7 @@ show their noise themselves.
 
 from __future__ import annotations
 
+from torchstone.analyze.speedup_ratio import BETWEEN_PROCESSES
 from torchstone.core.records import Measurement, Outcome, Rule, ScopedRule, find_metric
 from torchstone.core.vocabulary import COMPILE_SECONDS, METRICS, SCENARIOS, Probe
 
@@ -15,7 +16,13 @@ USUAL_ALPHA = 0.01
 USUAL_MARGIN = 0.05
 """The margin of a noisy metric that has no rule of its own."""
 
-_NOISE_BY_METRIC = {"speedup": 0.01, "compression_ratio": 0.01}
+_NOISE_BY_METRIC = {
+    "speedup": 0.01,
+    "compression_ratio": 0.01,
+    "device_speedup": 0.0,  # its own interval allows for other processes
+    "device_latency": BETWEEN_PROCESSES,
+    "eager_device_latency": BETWEEN_PROCESSES,
+}
 _NOISE_BY_UNIT = {"GB": 0.01, "bytes": 0.01, "files": 0.01, "%": None, "status": None}
 _NOISE_OF_TIMES = 0.03
 
@@ -71,6 +78,9 @@ def _scaling_rules() -> tuple[ScopedRule, ...]:
 
 DEFAULT_RULES: tuple[ScopedRule, ...] = (
     ScopedRule(Rule("status_equal"), "accuracy"),
+    # On an accelerator the device's own time comes first: it varies least, and a host-bound wall time is left to it.
+    ScopedRule(Rule("ratio_floor", ratio=0.95), "device_speedup"),
+    ScopedRule(Rule("ratio_ceiling", ratio=1.05), "device_latency"),
     ScopedRule(Rule("ratio_floor", ratio=0.95), "speedup"),
     ScopedRule(Rule("ratio_floor", ratio=0.95), "compression_ratio"),
     ScopedRule(Rule("ratio_ceiling", ratio=1.15), "abs_latency"),
@@ -100,6 +110,11 @@ DEFAULT_RULES: tuple[ScopedRule, ...] = (
     # Ignored by default: the cost of eager, and metrics that are neither good nor bad.
     ScopedRule(Rule("ignore"), "eager_peak_mem"),
     ScopedRule(Rule("ignore"), "eager_latency"),
+    ScopedRule(Rule("ignore"), "eager_device_latency"),
+    # How fast the host submits work differs by a factor of two between processes.
+    ScopedRule(Rule("ignore"), "host_latency"),
+    ScopedRule(Rule("ignore"), "eager_host_latency"),
+    ScopedRule(Rule("ignore"), "device_share"),
     ScopedRule(Rule("ignore"), "baseline"),
     ScopedRule(Rule("ignore"), "speedup_vs_baseline"),
     ScopedRule(Rule("ignore"), "cache_lookup_latency"),

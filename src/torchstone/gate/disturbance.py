@@ -1,4 +1,4 @@
-"""Find the trials in which something disturbed the timing: such a time can be neither red nor green."""
+"""Find the trials in which something disturbed the timing, and wall times that measure the host: neither can be red or green."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, span_of
 from torchstone.core.details.measurement_details import NO_DETAILS
 from torchstone.core.records import Measurement, Outcome, find_metric
-from torchstone.core.vocabulary import METRICS
+from torchstone.core.vocabulary import DEVICE_COUNTERPARTS, METRICS
+from torchstone.gate.criteria import HostBound
 
 _TIME_UNITS = frozenset({"s", "ms", "us", "1/s"})
 _TIMED_IN_A_LOOP = frozenset({"speedup", "abs_latency", "eager_latency"})
+_BY_DEVICE = frozenset({"device_speedup", "device_latency", "eager_device_latency"})
+"""What the host does never changes them."""
 _DISTURBING = frozenset({CautionKind.BUSY_MACHINE, CautionKind.RECOMPILED_WHILE_TIMED})
+_CALLS = {"abs_latency": ("compiled",), "eager_latency": ("eager",), "speedup": ("eager", "compiled")}
+"""The calls that a wall time depends on."""
 
 
 def disturbance_of(outcome: Outcome, metric: str) -> Caution | None:
@@ -44,6 +49,8 @@ def describe_disturbance(caution: Caution) -> str:
 
 def _concerns(kind: CautionKind, metric: str, outcome: Outcome) -> bool:
     """Return whether a caution concerns a metric; times and rates that benchmarks report are taken in the timed loop."""
+    if metric in _BY_DEVICE:
+        return False
     if metric in _TIMED_IN_A_LOOP:
         return True
     known = find_metric(metric, outcome)
@@ -99,3 +106,22 @@ def steady_part(outcome: Outcome, measurement: Measurement) -> tuple[Measurement
     )
     samples = tuple(sample for trial in steady for sample in trial)
     return structs.replace(measurement, samples=samples, details=details), caution
+
+
+def find_host_bound(base: Outcome, new: Outcome, metric: str) -> HostBound | None:
+    """Return how a wall time of two outcomes is to be judged if one of them is host-bound; None if neither is."""
+    if metric not in DEVICE_COUNTERPARTS or not any(_is_host_bound(each, metric) for each in (base, new)):
+        return None
+    counterpart = DEVICE_COUNTERPARTS[metric]
+    return HostBound(counterpart if _has(base, counterpart) and _has(new, counterpart) else "")
+
+
+def _is_host_bound(outcome: Outcome, metric: str) -> bool:
+    return any(
+        caution.kind is CautionKind.HOST_BOUND and caution.names.get("side") in _CALLS[metric]
+        for caution in outcome.cautions
+    )
+
+
+def _has(outcome: Outcome, metric: str) -> bool:
+    return any(each.metric == metric for each in outcome.measurements)

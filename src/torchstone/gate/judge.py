@@ -14,7 +14,7 @@ from torchstone.core.text.units import format_number
 from torchstone.core.vocabulary import METRICS, Verdict
 from torchstone.gate.baseline import has_ended_well
 from torchstone.gate.blocking_policy import Policy
-from torchstone.gate.criteria import Criteria, Family
+from torchstone.gate.criteria import Criteria, Family, HostBound
 from torchstone.gate.judgement import Row, Ruling
 from torchstone.gate.rules import RATIOS, SHARES, decide_number, limits_of
 from torchstone.gate.weigh import NO_INTERVAL, NO_VALUE, has_no_interval, weigh
@@ -113,7 +113,15 @@ def _by_criteria(found: Comparison, criteria: Criteria, policy: Policy, metric: 
     else:
         is_better = (found.ratio < 1) == (criteria.better == "lower") and criteria.better != "equal"
         verdict = Verdict.IMPROVEMENT if is_better else Verdict.REGRESSION
+    if criteria.host_bound is not None and verdict is not Verdict.SAME:
+        return _leave_to_device(criteria.host_bound, policy)
     return Ruling(verdict, policy.blocks(verdict), detail, certain, relevance, levels)
+
+
+def _leave_to_device(host_bound: HostBound, policy: Policy) -> Ruling:
+    """Return the ruling on a wall time that the host decides: neither red nor green, and it blocks only if no device time decides instead."""
+    blocks = not host_bound.decided_by and policy.blocks(Verdict.INCONCLUSIVE)
+    return Ruling(Verdict.INCONCLUSIVE, blocks, host_bound.detail)
 
 
 def relevance_of(comparison: Comparison, criteria: Criteria) -> str:

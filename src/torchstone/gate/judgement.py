@@ -95,6 +95,17 @@ class Row(Struct, frozen=True, gc=False):
         return self.ruling is DRAFT
 
     @property
+    def decided_by(self) -> str:
+        """The metric that decides in place of this row's, a wall time that measures the host; empty if it decides itself."""
+        host_bound = self.criteria.host_bound if self.criteria else None
+        return host_bound.decided_by if host_bound and self.verdict is Verdict.INCONCLUSIVE else ""
+
+    @property
+    def is_undecided(self) -> bool:
+        """Return whether the row could not be decided, and no other row decides in its place."""
+        return self.verdict is Verdict.INCONCLUSIVE and not self.decided_by
+
+    @property
     def is_quiet(self) -> bool:
         """Return whether there is nothing to show: it passed, and does not block."""
         ruling = self.ruling
@@ -290,7 +301,7 @@ class Judgement(Struct, frozen=True):
     @property
     def undecided(self) -> list[Row]:
         """The rows that could not be decided."""
-        return [row for row in self.rows if row.verdict is Verdict.INCONCLUSIVE]
+        return [row for row in self.rows if row.is_undecided]
 
     @property
     def points(self) -> int:

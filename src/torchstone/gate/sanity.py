@@ -27,7 +27,13 @@ _DEPENDENT = frozenset(f"{name}_tree" for name in _COUNTED) | {
     "compression_ratio",
 }
 """The metrics that can contradict another one: without any of them there is nothing to check."""
-_NEVER_ZERO = _COUNTED | {"abs_latency", "iteration_time", "seconds"}
+_NEVER_ZERO = _COUNTED | {
+    "abs_latency",
+    "device_latency",
+    "eager_device_latency",
+    "iteration_time",
+    "seconds",
+}
 
 
 def find_inconsistencies(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str, str]]:

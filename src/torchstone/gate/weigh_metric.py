@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from torchstone.analyze.evidence import VALUE, Comparison, Evidence
 from torchstone.core.records import Case, Measurement, Outcome, Reading, Rule
@@ -10,7 +10,7 @@ from torchstone.core.run_settings import Settings
 from torchstone.core.vocabulary import METRICS
 from torchstone.gate.comparable import Comparability, EnvironmentGap, depends_on_environment
 from torchstone.gate.criteria import CompareSettings, Criteria, MetricCriteria, criteria_of_run
-from torchstone.gate.disturbance import describe_disturbance, steady_part
+from torchstone.gate.disturbance import describe_disturbance, find_host_bound, steady_part
 from torchstone.gate.rules import SHARES
 from torchstone.gate.weigh import are_paired, evidence_of, value_of, weigh
 
@@ -69,6 +69,8 @@ class MetricWeigher:
         evidence = evidence_of(before, after, measured=base.is_measured or new.is_measured)
         if evidence[0].kind == evidence[1].kind == VALUE and not obstacle:
             obstacle = _no_share(metric.rule, *evidence)
+        if not paired and (host_bound := find_host_bound(base.outcome, new.outcome, after.metric)):
+            criteria = structs.replace(criteria, host_bound=host_bound)
         return weigh(*evidence, alpha=criteria.alpha, obstacle=obstacle), criteria
 
     def _are_bare(self, base: MeasuredSide, new: MeasuredSide) -> bool:

@@ -53,6 +53,7 @@ class FakeAccelerator:
 
     def record(self, run: Callable[[], None], device_type: str) -> DeviceActivity:
         """Return what ``run`` makes the device do."""
+        assert device_type == "cuda"
         self.sessions += 1
         self.intervals.clear()
         self.calls.clear()

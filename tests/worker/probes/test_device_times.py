@@ -135,7 +135,7 @@ def test_a_profiler_that_returns_no_kernels_is_an_error_that_names_the_launch() 
 
 
 def test_a_profiler_that_sees_nothing_at_all_is_an_error() -> None:
-    device = FakeAccelerator(shown=lambda activity: DeviceActivity((), ()))
+    device = FakeAccelerator(shown=lambda _: DeviceActivity((), ()))
     with pytest.raises(NoDeviceActivityError, match="saw no work on the device"):
         times_of(device, kernels(device, 30), kernels(device, 10))
 

@@ -135,7 +135,7 @@ class Tally:
         counts.points += sum(map(self._is_point, rows))
         is_red = any(row.blocks and row.verdict is not Verdict.INCONCLUSIVE for row in rows)
         counts.red += is_red
-        counts.undecided += not is_red and Verdict.INCONCLUSIVE in verdicts
+        counts.undecided += not is_red and any(row.is_undecided for row in rows)
         counts.improved += Verdict.IMPROVEMENT in verdicts
         counts.quarantined += Verdict.QUARANTINED in verdicts
         counts.missing += Verdict.MISSING in verdicts
@@ -180,6 +180,8 @@ class Tally:
 
     def _exempt(self, row: Row) -> Row:
         """Return a judged row with quarantine and policy applied. Within the margin of a baseline means ``pass``."""
+        if row.decided_by:
+            return row
         found = Verdict.PASS if row.verdict is Verdict.SAME else row.verdict
         entry, verdict, detail = self._exemptions.apply(found, row.case, row.metric, row.rule, row.detail)
         blocks = self._conditions.policy.blocks(verdict, row.rule)

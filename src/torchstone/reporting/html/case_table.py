@@ -20,6 +20,8 @@ MOST_CATEGORIES = 8
 
 _MARKS = {"ok": "\u2713", "skip": "\u2013", "fail": "\u2717", "absent": "?"}
 _SHORT = {
+    "device_speedup": "Device speedup",
+    "device_latency": "Device time",
     "speedup": "Speedup",
     "abs_latency": "Latency",
     "compile_seconds": "Compile",

@@ -83,6 +83,8 @@ def find_advice(row: Row, acceptance: Acceptance, baseline: str, results: str) -
 
 def _advise_on_undecided(row: Row) -> str:
     """Return what would settle a row: more trials of it, about how long they take, or another baseline."""
+    if row.decided_by:
+        return f"nothing: {row.decided_by} decides, because the host decides this wall time"
     if row.ruling.levels is None:
         if is_all_disturbed(row.base, row.metric):
             return "measure the baseline again on a quiet machine: a disturbed time decides nothing"

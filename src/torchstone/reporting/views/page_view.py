@@ -49,7 +49,8 @@ MOST_OWN_COLUMNS = 3
 """The columns for metrics that benchmarks report themselves."""
 MANY = 1_000  # with more rows than this, the page is compact
 _COLUMNS = (
-    *("speedup", "abs_latency", COMPILE_SECONDS, "compilation_latency", "compression_ratio"),
+    *("device_speedup", "device_latency", "speedup", "abs_latency", COMPILE_SECONDS),
+    *("compilation_latency", "compression_ratio"),
     *(MEMORY, "graph_breaks", "recompiles", "instruction_count", "compile_time_instruction_count"),
     *("python_calls", "compile_time_python_calls", "cpu_seconds", "compile_time_cpu_seconds"),
     *("import_time_us", "iteration_time", "examples_per_second", "scaling_efficiency"),

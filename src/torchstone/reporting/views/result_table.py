@@ -15,7 +15,7 @@ from torchstone.reporting.views.names import Names
 
 MOST_ROWS = 100
 MOST_METRICS = 3
-_FIRST = ("speedup", "abs_latency", COMPILE_SECONDS)
+_FIRST = ("device_speedup", "speedup", "device_latency", "abs_latency", COMPILE_SECONDS)
 
 
 class ResultTable(Struct, frozen=True):

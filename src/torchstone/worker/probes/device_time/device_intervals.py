@@ -24,14 +24,29 @@ _RUNTIME = ("_runtime", "_driver")
 class ProfilerEvent(Protocol):
     """One event of torch's profiler, as kineto reports it: times are Unix nanoseconds."""
 
-    def name(self) -> str: ...  # noqa: D102  (torch's own interface)
-    def device_type(self) -> DeviceType: ...  # noqa: D102
-    def device_index(self) -> int: ...  # noqa: D102
-    def device_resource_id(self) -> int: ...  # noqa: D102
-    def start_ns(self) -> int: ...  # noqa: D102
-    def duration_ns(self) -> int: ...  # noqa: D102
-    def correlation_id(self) -> int: ...  # noqa: D102
-    def linked_correlation_id(self) -> int: ...  # noqa: D102
+    def name(self) -> str:
+        """Return what ran."""
+
+    def device_type(self) -> DeviceType:
+        """Return the kind of device it ran on; the CPU for calls of the host."""
+
+    def device_index(self) -> int:
+        """Return the number of the device."""
+
+    def device_resource_id(self) -> int:
+        """Return the stream."""
+
+    def start_ns(self) -> int:
+        """Return when it began."""
+
+    def duration_ns(self) -> int:
+        """Return how long it took."""
+
+    def correlation_id(self) -> int:
+        """Return the number that a launch shares with what it launched."""
+
+    def linked_correlation_id(self) -> int:
+        """Return the number of the operator on the host; 0 if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from statistics import median
 
-from torchstone.analyze.device_ratio import CONFIDENCE, estimate_device_ratio
-from torchstone.analyze.speedup_ratio import Ratio
+from torchstone.analyze.speedup_ratio import CONFIDENCE, Ratio, estimate_device_ratio
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.vocabulary import DEVICE_METRICS
 from torchstone.worker.probes.device import Device
