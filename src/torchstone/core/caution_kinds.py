@@ -148,6 +148,10 @@ WORDING = {
     _K.NOTHING_ON_DEVICE: Wording(
         "{why}, so it has no device time", "check that the model and its inputs are on the device"
     ),
+    _K.NO_REFERENCE: Wording("compared by cosine similarity only: no float64 reference ({why})"),
+    _K.PASSED_DESPITE_MISMATCH: Wording(
+        "passed although {mismatch} (in {wrong} of {runs:count run}): {why}", details=("mismatch",)
+    ),
     _K.OUTPUTS_NOT_SAVED: Wording("the outputs could not be saved: {problem}", details=("problem",)),
     _K.LOOK_UPS_NOT_LISTED: Wording("{more} more cache lookups are not listed"),
     _K.THREADS_NOT_COUNTED: Wording("it started threads, whose work is not counted"),
