@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Struct, structs
 
 from torchstone.api.argument_types import describe_type, describe_value
-from torchstone.api.results import RunResult
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import Reading, axis_text
 from torchstone.core.text.suggestions import did_you_mean
@@ -19,7 +18,15 @@ from torchstone.core.text.suggestions import did_you_mean
 Request = TypeVar("Request", bound=Struct)
 
 Path = str | os.PathLike[str]
-Source = Path | Reading | RunResult
+
+
+class ReadResult(Struct, frozen=True):
+    """A result that is a file that was read, or could be: another call can take it in place of the file."""
+
+    reading: Reading
+
+
+Source = Path | Reading | ReadResult
 """Results: a file in any format that torchstone reads, or the result of ``read`` or ``run``."""
 Sources = Source | Iterable[Source]
 Texts = str | Iterable[str]
@@ -60,14 +67,14 @@ def _as_tuple(value: object, taken: str) -> object:
     if isinstance(value, Mapping):
         are_texts = "tuple[str, str]" in taken
         return tuple((key, axis_text(each) if are_texts else each) for key, each in value.items())
-    if isinstance(value, str | os.PathLike | Reading | RunResult) or not isinstance(value, Iterable):
+    if isinstance(value, str | os.PathLike | Reading | ReadResult) or not isinstance(value, Iterable):
         return (_plain(value),)
     return tuple(_plain(each) for each in value)
 
 
 def _plain(value: object) -> object:
     """Return a path as a string, and a result as its reading; anything else unchanged."""
-    if isinstance(value, RunResult):
+    if isinstance(value, ReadResult):
         return value.reading
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 

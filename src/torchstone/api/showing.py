@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 from torchstone.reporting.dialects.columns import render_table_text
-from torchstone.reporting.views.result_table import ResultTable
+
+if TYPE_CHECKING:
+    from torchstone.reporting.views.result_table import ResultTable
 
 
 def show_text(table: ResultTable) -> str:
@@ -13,6 +19,17 @@ def show_text(table: ResultTable) -> str:
 
 def show_html(table: ResultTable) -> str:
     """Return a table as HTML for a notebook."""
-    from torchstone.reporting.html.fragment import render_table_html  # noqa: PLC0415  (start-up: only notebooks need it)
+    return str(_html().render_table_html(table))
 
-    return render_table_html(table)
+
+def show_rows(
+    title: str, header: tuple[str, ...], rows: Sequence[Sequence[str]], notes: Iterable[object]
+) -> str:
+    """Return the first rows of a table as HTML for a notebook, with notes below."""
+    return str(_html().render_rows_html(title, header, rows, notes))
+
+
+def _html() -> ModuleType:
+    from torchstone.reporting.html import fragment  # noqa: PLC0415  (start-up: only notebooks need it)
+
+    return fragment

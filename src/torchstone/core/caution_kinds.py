@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Set
 from enum import StrEnum
-from typing import NamedTuple
 
-FIELD = re.compile(r"\{(\w+)(?::([^}]*))?\}")
+FIELD = r"\{(\w+)(?::([^}]*))?\}"
 
 
 class CautionKind(StrEnum):
@@ -99,23 +98,31 @@ def split_values(values: Mapping[str, str | float]) -> tuple[dict[str, float], d
 
 def check_values(kind: CautionKind, given: Set[str]) -> None:
     """Raise ValueError unless a caution of this kind has exactly these numbers and names; optional ones may be missing."""
-    wanted = {name for name, _ in FIELD.findall(WORDING[kind].text)}
+    wanted = {name for name, _ in re.findall(FIELD, WORDING[kind].text)}
     if wanted != given - {*WORDING[kind].optional}:
         raise ValueError(f"a caution of kind {kind.value} has {', '.join(sorted(wanted)) or 'nothing'}")
 
 
-class Wording(NamedTuple):
+class Wording:
     """The sentence and the advice of a kind of caution.
 
     ``details`` are names that may differ between cautions of the same meaning; those of the first are shown.
     ``optional`` are numbers that it may have, but does not say. ``at_most_one`` is a number, and the advice to give if it is not above 1.
     """
 
-    text: str
-    advice: str = ""
-    details: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
-    at_most_one: tuple[str, str] = ("", "")
+    def __init__(
+        self,
+        text: str,
+        advice: str = "",
+        details: tuple[str, ...] = (),
+        optional: tuple[str, ...] = (),
+        at_most_one: tuple[str, str] = ("", ""),
+    ) -> None:
+        self.text = text
+        self.advice = advice
+        self.details = details
+        self.optional = optional
+        self.at_most_one = at_most_one
 
 
 _K = CautionKind

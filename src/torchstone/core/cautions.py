@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, structs
@@ -35,7 +36,7 @@ class Caution(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     @property
     def statement(self) -> str:
         """Return the sentence, without the advice."""
-        return FIELD.sub(lambda found: self._shown(found[1], found[2] or ""), WORDING[self.kind].text)
+        return re.sub(FIELD, lambda found: self._shown(found[1], found[2] or ""), WORDING[self.kind].text)
 
     def __str__(self) -> str:
         return self.text

@@ -48,7 +48,7 @@ class QuarantineEntry(Struct, frozen=True):
         return matches(self.case, case)
 
 
-_SPECIAL = re.compile(r"[*?\[]")
+_SPECIAL = r"[*?\[]"
 
 
 class EntriesByCase:
@@ -57,7 +57,7 @@ class EntriesByCase:
     def __init__(self, entries: Sequence[QuarantineEntry]) -> None:
         self._by_start: dict[str, list[tuple[int, QuarantineEntry]]] = {}
         for number, entry in enumerate(entries):
-            start = _SPECIAL.split(entry.case, maxsplit=1)[0]
+            start = re.split(_SPECIAL, entry.case, maxsplit=1)[0]
             self._by_start.setdefault(start, []).append((number, entry))
         self._lengths = sorted({len(start) for start in self._by_start})
 

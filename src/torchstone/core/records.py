@@ -69,7 +69,7 @@ def axis_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_NEEDS_ESCAPE = re.compile(r"[%\[\]\x00-\x1f\x7f]|::")
+_NEEDS_ESCAPE = r"[%\[\]\x00-\x1f\x7f]|::"
 
 
 class Case(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
@@ -102,7 +102,7 @@ def _axes_of_id(variant: Variant) -> str:
 def _escape(text: str) -> str:
     if text.isidentifier():  # as most names are: letters, digits and underscores, with nothing to escape
         return text
-    return _NEEDS_ESCAPE.sub(lambda found: "".join(f"%{ord(c):02X}" for c in found[0]), text)
+    return re.sub(_NEEDS_ESCAPE, lambda found: "".join(f"%{ord(c):02X}" for c in found[0]), text)
 
 
 def matches(pattern: str, case: Case) -> bool:

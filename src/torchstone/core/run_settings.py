@@ -5,7 +5,6 @@ Keys of other versions and other tools are kept in ``rest``, and written back.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -17,30 +16,25 @@ from torchstone.core.vocabulary import COUNTERS, SCENARIOS
 JsonObject = dict[str, Any]
 """An object of JSON whose keys are not ours to name."""
 
-STARTS = ("auto", "fork", "spawn")
-CACHES = ("cold", "warm")
-STRATEGIES = ("none", "ddp", "fsdp")
-
-
-def _one_of(*words: str) -> Meta:
-    return Meta(pattern=f"^({'|'.join(words)})$")
-
-
-_ONE_OF = r"Expected `str` matching regex '\^\((.*)\)\$'"
-
-
 Count = Annotated[int, Meta(ge=1, le=10**18)]
 Few = Annotated[int, Meta(ge=1, le=65_536)]
 """A number of processes or threads."""
 Amount = Annotated[float, Meta(gt=0, le=1e18)]
 Share = Annotated[float, Meta(gt=0, lt=1)]
-Start = Annotated[str, _one_of(*STARTS)]
-Cache = Annotated[str, _one_of(*CACHES)]
-Size = Annotated[str, _one_of("full", "small")]
-Scenario = Annotated[str, _one_of(*SCENARIOS)]
-Strategy = Annotated[str, _one_of(*STRATEGIES)]
-Counter = Annotated[str, _one_of("", *COUNTERS)]
-Direction = Annotated[str, _one_of("", "lower", "higher", "equal")]
+
+STARTS = ("auto", "fork", "spawn")
+CACHES = ("cold", "warm")
+STRATEGIES = ("none", "ddp", "fsdp")
+_WORDS: dict[str, tuple[str, ...]] = {
+    "start": STARTS,
+    "cache": CACHES,
+    "size": ("full", "small"),
+    "scenarios": tuple(SCENARIOS),
+    "strategies": STRATEGIES,
+    "counter": ("", *COUNTERS),
+}
+"""Settings with a fixed list of words."""
+_DIRECTIONS = ("", "lower", "higher", "equal")
 
 
 class Pairing(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -58,7 +52,7 @@ class Pairing(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     metric: str = ""
     margin: Share | None = None
     alpha: Share | None = None
-    better: Direction = ""
+    better: str = ""
     command: str = ""
     benchmarks: dict[str, str] = {}
     rest: JsonObject = {}
@@ -82,8 +76,8 @@ class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     folder: str = ""
     imports: tuple[str, ...] = ()
     imported: dict[str, str] = {}
-    start: Start = "auto"
-    cache: Cache = "cold"
+    start: str = "auto"
+    cache: str = "cold"
     threads: Few | None = None
     compile_threads: Few | None = None
     jobs: Few | None = None
@@ -93,21 +87,21 @@ class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     trials: Count | None = None
     precision: Share | None = None
     budget: Amount | None = None
-    size: Size = "full"
+    size: str = "full"
     compile_mode: str | None = None
     fullgraph: bool = False
     options: JsonObject = {}
     save_outputs: str = ""
     compare_outputs: str = ""
     batch_invariant: bool = False
-    scenarios: tuple[Scenario, ...] = ()
+    scenarios: tuple[str, ...] = ()
     save_artifacts: str = ""
     load_artifacts: str = ""
-    counter: Counter = ""
+    counter: str = ""
     profile: bool = False
     pairing: Pairing | None = None
     ranks: tuple[Few, ...] = ()
-    strategies: tuple[Strategy, ...] = ()
+    strategies: tuple[str, ...] = ()
     buckets: tuple[Amount, ...] = ()
     collective: str = ""
     collective_timeout: Amount | None = None
@@ -167,7 +161,23 @@ def settings_from(settings: Mapping[str, object]) -> Settings:
     found = _set_apart(settings, Settings)
     if isinstance(stated := found.get("pairing"), dict):
         found["pairing"] = _set_apart(stated, Pairing) if stated else None
-    return convert(found, Settings)
+    return _with_known_words(convert(found, Settings))
+
+
+def _with_known_words(settings: Settings) -> Settings:
+    """Return the same settings; raise a ValidationError for a word that is not in its list."""
+    for field, words in _WORDS.items():
+        value = getattr(settings, field)
+        if not set(value if isinstance(value, tuple) else (value,)) <= {*words}:
+            raise _unexpected(field, words)
+    if settings.pairing and settings.pairing.better not in _DIRECTIONS:
+        raise _unexpected("pairing.better", _DIRECTIONS)
+    return settings
+
+
+def _unexpected(field: str, words: tuple[str, ...]) -> ValidationError:
+    *others, last = filter(None, words)
+    return ValidationError(f"Expected {', '.join(others)} or {last} - at `$.{field}`")
 
 
 def environment_from(environment: Mapping[str, object]) -> Environment:
@@ -178,7 +188,7 @@ def environment_from(environment: Mapping[str, object]) -> Environment:
 def fault_of_record(settings: Settings) -> tuple[str, str]:
     """Return the first invalid setting of a command line, and the expected value; both empty if all are valid."""
     try:
-        convert(to_builtins(settings), Settings)
+        _with_known_words(convert(to_builtins(settings), Settings))
     except ValidationError as error:
         return fault_of(error)
     return "", ""
@@ -186,18 +196,8 @@ def fault_of_record(settings: Settings) -> tuple[str, str]:
 
 def fault_of(error: ValidationError) -> tuple[str, str]:
     """Return the invalid field, and the expected value."""
-    problem, _, field = describe_fault(error).rpartition(" - at `$")
+    problem, _, field = str(error).rpartition(" - at `$")
     return (field.rstrip("`").lstrip("."), problem[0].lower() + problem[1:]) if problem else ("", str(error))
-
-
-def describe_fault(error: ValidationError) -> str:
-    """Return the message of a validation error; it lists the valid words instead of their pattern."""
-    return re.sub(_ONE_OF, _list_words, str(error))
-
-
-def _list_words(found: re.Match[str]) -> str:
-    *others, last = filter(None, found[1].split("|"))
-    return f"Expected {', '.join(others)} or {last}"
 
 
 def _set_apart(values: Mapping[str, object], kind: type[Settings | Environment | Pairing]) -> JsonObject:

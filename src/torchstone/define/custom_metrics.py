@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from torchstone.core.text.safe_text import is_plain
-from torchstone.core.vocabulary import FORMER_NAMES, METRICS
+from torchstone.core.details.metric_definitions import (
+    Better,
+    direction_problem,
+    name_problem,
+    show_value,
+    unit_problem,
+)
 
-Better = Literal["higher", "lower", "equal"]
-DIRECTIONS: tuple[Better, ...] = ("higher", "lower", "equal")
 MOST_METRICS = 100
 """The number of metrics that one case may report."""
-LONGEST_NAME = 60
-LONGEST_UNIT = 30
 LARGEST = 1e100
 LARGEST_WHOLE = 2**63 - 1
-_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
-_COLUMNS = frozenset({"name", "dev", "batch_size", "tag", "status", "metric", "margin", "expected"})
-"""Names that tables of results use for other columns."""
 
 Report = tuple[Any, Any, Any, Any]
 """Name, value, direction and unit, as given: not checked yet."""
@@ -76,34 +74,8 @@ def check_report(report: Report) -> ReportedNumber:
     """Check a report; raise a MetricError that says what is wrong."""
     name, value, better, unit = report
     if problem := name_problem(name) or direction_problem(better) or unit_problem(unit):
-        raise MetricError(f"torchstone.metric({_shown(name)}, ...): {problem}")
+        raise MetricError(f"torchstone.metric({show_value(name)}, ...): {problem}")
     return ReportedNumber(name, _number(name, value), better, unit)
-
-
-def name_problem(name: object) -> str:
-    """Return what is wrong with the name of a metric; empty if nothing is."""
-    fits = isinstance(name, str) and _NAME.issuperset(name) and 0 < len(name) <= LONGEST_NAME
-    if not isinstance(name, str) or not fits or not name[0].isalpha():
-        return f"expected a name of at most {LONGEST_NAME} letters, digits, '_', '-' and '.', that starts with a letter"
-    if name in METRICS or name in FORMER_NAMES:
-        return "torchstone has a metric of this name: choose another one"
-    if name.lower() in _COLUMNS:
-        return "tables of results have a column of this name: choose another one"
-    return ""
-
-
-def direction_problem(better: object) -> str:
-    """Return what is wrong with the better direction; empty if nothing is."""
-    if isinstance(better, str) and better in DIRECTIONS:
-        return ""
-    return f"better={_shown(better)}: expected 'higher', 'lower' or 'equal'"
-
-
-def unit_problem(unit: object) -> str:
-    """Return what is wrong with a unit; empty if nothing is."""
-    if isinstance(unit, str) and is_plain(unit) and unit == unit.strip() and len(unit) <= LONGEST_UNIT:
-        return ""
-    return f"unit={_shown(unit)}: expected a text on one line of at most {LONGEST_UNIT} characters, such as '1/s'"
 
 
 def _number(name: str, value: Any) -> float:  # noqa: ANN401  (whatever was reported)
@@ -116,21 +88,13 @@ def _number(name: str, value: Any) -> float:  # noqa: ANN401  (whatever was repo
                 f"torchstone.metric({name!r}, ...): expected one number, found a {type(value).__name__} ({error})"
             ) from None
     if isinstance(found, bool) or not isinstance(found, int | float):
-        raise MetricError(f"torchstone.metric({name!r}, ...): expected a number, found {_shown(value)}")
+        raise MetricError(f"torchstone.metric({name!r}, ...): expected a number, found {show_value(value)}")
     too_large = abs(found) > (LARGEST_WHOLE if isinstance(found, int) else LARGEST)
     if too_large or not math.isfinite(found):
         raise MetricError(
-            f"torchstone.metric({name!r}, ...): expected a finite number, found {_shown(found)}"
+            f"torchstone.metric({name!r}, ...): expected a finite number, found {show_value(found)}"
         )
     return found
-
-
-def _shown(value: object) -> str:
-    try:
-        text = ascii(value)
-    except Exception:  # noqa: BLE001  (the value is the user's, and may fail at anything)
-        text = f"a {type(value).__name__}"
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 ResultMetrics = Callable[..., Any]
@@ -143,11 +107,11 @@ def report_returned(returned: object) -> None:
         return
     if not isinstance(returned, Mapping):
         raise MetricError(
-            f"metrics= must return nothing or {{name: (value, better, unit)}}; it returned {_shown(returned)}"
+            f"metrics= must return nothing or {{name: (value, better, unit)}}; it returned {show_value(returned)}"
         )
     for name, stated in returned.items():
         if not isinstance(stated, tuple | list) or len(stated) not in {2, 3}:
             raise MetricError(
-                f"metrics=: {_shown(name)}: expected (value, better) or (value, better, unit), found {_shown(stated)}"
+                f"metrics=: {show_value(name)}: expected (value, better) or (value, better, unit), found {show_value(stated)}"
             )
         metric(name, stated[0], better=stated[1], unit=stated[2] if len(stated) == 3 else "")

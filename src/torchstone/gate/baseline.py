@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
@@ -133,7 +131,7 @@ class Baseline:
         self._indexes: dict[str, _AxisIndex] = {}
         if len(self._by_name) < self.size:
             self._index_repeated_names()
-        self._found_at = array("q", bytes(8 * self.size))
+        self._found_at = memoryview(bytearray(8 * self.size)).cast("q")
         self.whole = tuple(whole or readings)
         self.probes = {case.probe for reading in self.whole for case in reading.run.plan}
         self._dtypes = set(dtypes)
@@ -165,8 +163,13 @@ class Baseline:
     def _outcome(self, number: int) -> Outcome:
         return self._row(number).outcome
 
+    def _file_of(self, number: int) -> int:
+        from bisect import bisect  # noqa: PLC0415  (start-up: most checks have one file of expected values)
+
+        return bisect(self._starts, number) - 1
+
     def _row(self, number: int) -> ExpectedRow:
-        file = bisect(self._starts, number) - 1
+        file = self._file_of(number) if len(self._starts) > 1 else 0
         reading, index = self.readings[file], number - self._starts[file]
         return ExpectedRow(reading.run.outcomes[index], reading, index, number)
 

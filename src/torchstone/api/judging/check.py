@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from torchstone.api.judging.check_request import (
-    CheckOptions,
     CheckRequest,
     words_for_accept,
     words_for_check,
 )
+from torchstone.api.judging.judged_result import JudgedResult
 from torchstone.api.judging.verdicts_and_quarantine import find_quarantine, parse_verdicts
 from torchstone.api.requests import Sources, make_request
-from torchstone.api.results import JudgedResult
-from torchstone.api.showing import show_html
+from torchstone.api.showing import show_rows
 from torchstone.api.sources import list_baselines, names_of, read_input, read_inputs
 from torchstone.core.config import POLICIES, ConfigFile, load_config, parse_rule
 from torchstone.core.errors import UsageError
@@ -34,10 +33,11 @@ from torchstone.gate.judgement import Conditions, Judgement
 from torchstone.gate.rules import RuleBook
 from torchstone.reporting.views.accepting import acceptance_for
 from torchstone.reporting.views.check_rows import Context, Report, describe_finding, short_name
-from torchstone.reporting.views.result_table import ResultTable, show_most
 
 if TYPE_CHECKING:
     from typing import Unpack
+
+    from torchstone.api.judging.check_options import CheckOptions
 
 
 class CheckResult(JudgedResult, frozen=True):
@@ -68,12 +68,7 @@ class CheckResult(JudgedResult, frozen=True):
         rows = [
             (row.verdict.value, short_name(row.case), describe_finding(row)) for row in (*self.red, *others)
         ]
-        shown, notes = show_most(rows)
-        return show_html(
-            ResultTable(
-                self.headline, ("verdict", "case", "finding"), shown, (*notes, *map(str, self.cautions))
-            )
-        )
+        return show_rows(self.headline, ("verdict", "case", "finding"), rows, self.cautions)
 
 
 def check(results: Sources, **options: Unpack[CheckOptions]) -> CheckResult:

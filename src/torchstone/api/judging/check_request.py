@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import date
-from typing import TypedDict
 
 from msgspec import Struct
 
-from torchstone.api.requests import Path, Sources, Texts, command_words
+from torchstone.api.requests import command_words
 from torchstone.api.sources import Axes, Input
 
 
@@ -35,29 +34,6 @@ class CheckRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     as_of: date | None = None
     config: str | None = None
     keep_passing: bool = True
-
-
-class CheckOptions(TypedDict, total=False):
-    """Options of ``check``, explained in docs/gate.md."""
-
-    baselines: Sources
-    policy: str
-    upstream_version: str
-    rules: Texts
-    metrics: Texts
-    only: Texts
-    block: Texts
-    allow: Texts
-    quarantines: Texts
-    platforms: Texts
-    axes: Mapping[str, object]
-    kind: str
-    baseline_kind: str
-    compare_anyway: bool
-    cross_environment: bool
-    history: Texts
-    as_of: date
-    config: Path
 
 
 def words_for_check(request: CheckRequest) -> tuple[str, ...]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypedDict
 
 from msgspec import Struct, structs
 
+from torchstone.api.judging.judged_result import JudgedResult
 from torchstone.api.judging.verdicts_and_quarantine import parse_verdicts
 from torchstone.api.requests import Path, Sources, Texts, command_words, make_request
-from torchstone.api.results import JudgedResult
-from torchstone.api.showing import show_html
+from torchstone.api.showing import show_rows
 from torchstone.api.sources import Axes, Input, names_of, read_inputs
 from torchstone.core.config import POLICIES, load_config
 from torchstone.core.disk import write_text
@@ -29,7 +29,6 @@ from torchstone.reporting.views.paired_rounds import (
     compare_by_position,
     header_keys,
 )
-from torchstone.reporting.views.result_table import ResultTable, show_most
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -101,9 +100,8 @@ class CompareResult(JudgedResult, frozen=True):
             (row.verdict.value, names.of(row.case), row.metric, describe_finding(row, level))
             for row in self.rows
         ]
-        shown, notes = show_most(rows)
         header = ("verdict", "case", "metric", "finding")
-        return show_html(ResultTable(self.headline, header, shown, (*notes, *map(str, self.cautions))))
+        return show_rows(self.headline, header, rows, self.cautions)
 
 
 def record_of(row: Row) -> dict[str, object]:

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from torchstone.analyze.sequential import Effect
 from torchstone.api.judging.compare import record_of
+from torchstone.api.judging.judged_result import JudgedResult
 from torchstone.api.measuring.run import FILE_LOST
-from torchstone.api.results import JudgedResult
-from torchstone.api.showing import show_html
+from torchstone.api.showing import show_rows
 from torchstone.core.text.units import count_of, duration_text, format_change, format_value
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.judgement import Row
@@ -25,7 +25,6 @@ from torchstone.reporting.html.comparison_page import render_comparison
 from torchstone.reporting.views.comparison.comparison_view import ComparisonPage, make_comparison_page
 from torchstone.reporting.views.comparison_rows import CompareReport
 from torchstone.reporting.views.report_view import quarantine_reason
-from torchstone.reporting.views.result_table import ResultTable, show_most
 
 UNKNOWN = "not yet known"
 AB_STYLES = COMPARISON_STYLES
@@ -132,9 +131,8 @@ class AbResult(JudgedResult, frozen=True):
 
     def _repr_html_(self) -> str:
         rows = [(each.verdict.value, each.name, *cells_of(each, self.settings)) for each in self.cases]
-        shown, notes = show_most(rows)
         header = ("verdict", "case", "B against A", "pairs", "A", "B")
-        return show_html(ResultTable(self.headline, header, shown, (*notes, *map(str, self.cautions))))
+        return show_rows(self.headline, header, rows, self.cautions)
 
 
 def cells_of(case: CaseOfBoth, settings: AbSettings) -> tuple[str, str, str, str]:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _COLORS = rf"({SGR})"
 _LIVE = rf"({SGR}|\x1b\[(?:[0-9]*[ABCDGHJK]|\?25[lh])|\r)"
-_ONLY_BLANK = re.compile(rf"(?:[^\S\n]|{SGR})*:?")
-_HALF_A_MARK = re.compile(r"#(?:#[\w.-]*)?\Z")
+_ONLY_BLANK = rf"(?:[^\S\n]|{SGR})*:?"
+_HALF_A_MARK = r"#(?:#[\w.-]*)?\Z"
 
 
 class SafeStream:
@@ -58,10 +58,10 @@ class SafeStream:
         begun = self._begun
         whole = escape_commands(begun + text)
         line = whole.rpartition("\n")[2]
-        if _ONLY_BLANK.fullmatch(line):
+        if not line or re.fullmatch(_ONLY_BLANK, line):
             self._begun = line
         else:
-            half = _HALF_A_MARK.search(line)
+            half = re.search(_HALF_A_MARK, line) if "#" in line else None
             self._begun = f".{half[0] if half else ''}"
         return whole[len(begun) :]
 

@@ -47,8 +47,8 @@ _PRINTABLE_BUT_HIDDEN = frozenset(
 
 _TERMINAL_CODE = r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])"
 SGR = r"\x1b\[[0-9;]*m"
-_AT_START = re.compile(rf"(\n(?:[^\S\n]|{SGR})*:):")  # after a line end, which is quick to find
-_MARKED = re.compile(r"(##[\w.-]*)\[")
+_AT_START = rf"(\n(?:[^\S\n]|{SGR})*:):"  # after a line end, which is quick to find
+_MARKED = r"(##[\w.-]*)\["
 _HARMLESS = bytes(range(0x20, 0x7F))
 _FORMULA = r"(?=['\s]*[^'\s])'*\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]"
 _NUMBER = r"\s*[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?|inf|nan)\s*|-+"
@@ -124,8 +124,8 @@ def escape_commands(text: str) -> str:
     'a::b\n  :\\x3aerror::c ##\\x5bgroup]'
     """
     if "##" in text:
-        text = _MARKED.sub(r"\1\\x5b", text)
-    return _AT_START.sub(r"\1\\x3a", f"\n{text}")[1:] if "::" in text else text
+        text = _compiled(_MARKED).sub(r"\1\\x5b", text)
+    return _compiled(_AT_START).sub(r"\1\\x3a", f"\n{text}")[1:] if "::" in text else text
 
 
 def escape_json(text: str) -> str:
@@ -135,7 +135,7 @@ def escape_json(text: str) -> str:
     """
     if _has_hidden(text, " \n"):
         text = _compiled(_IN_LINES).sub(_unit_escapes, text)
-    return _MARKED.sub(r"\1\\u005b", text) if "##" in text else text
+    return _compiled(_MARKED).sub(r"\1\\u005b", text) if "##" in text else text
 
 
 def _unit_escapes(found: re.Match[str]) -> str:

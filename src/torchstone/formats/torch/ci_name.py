@@ -22,6 +22,7 @@ _NAME = (
     r"_(?P<device>[a-z0-9]+(?:_[a-z0-9]+)*)"
     r"_(?P<probe>accuracy|performance)\.csv"
 )
+_FEWEST_UNDERSCORES = 5  # of a name of the usual form: most other names need no pattern to be told from it
 _TARGETS_NAME = (
     r"expected_ci_speedup_[a-z_]+_(?P<suite>torchbench|huggingface|timm_models|timm)_(?P<device>[a-z]+)\.csv"
 )
@@ -85,7 +86,7 @@ def read_ci_name(path: str, probe: str) -> CiName:
     'amp_bf16'
     """
     name = os.path.basename(path)
-    if found := re.fullmatch(_NAME, name):
+    if name.count("_") >= _FEWEST_UNDERSCORES and (found := re.fullmatch(_NAME, name)):
         return convert(found.groupdict(), CiName) if found["probe"] == probe else CiName()
     return _read_smoke_test_name(name) if probe == Probe.PERFORMANCE else CiName()
 

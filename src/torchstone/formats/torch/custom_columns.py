@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.details.metric_definitions import DIRECTIONS, name_problem, unit_problem
 from torchstone.core.records import Measurement
-from torchstone.define.custom_metrics import DIRECTIONS, name_problem, unit_problem
 
 
 def read_column(column: str) -> tuple[str, MeasurementDetails] | None:

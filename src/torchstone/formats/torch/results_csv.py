@@ -50,7 +50,7 @@ _PERFORMANCE_COLUMNS = (
 _OPTIONAL_COLUMNS = ("baseline", "speedup_vs_baseline", "cache_lookup_latency")
 _ACCURACY_COLUMNS = ("accuracy", *CAPTURE_METRICS, "compilation_latency")
 _ALWAYS_WRITTEN = {Probe.PERFORMANCE: ("speedup", "abs_latency"), Probe.ACCURACY: ("accuracy",)}
-_NOTHING_OR_ZERO = re.compile(r"\s*(?:0+(?:\.0*)?|\.0+)?\s*\Z")
+_NOTHING_OR_ZERO = r"\s*(?:0+(?:\.0*)?|\.0+)?\s*\Z"
 MOST_SHARED = 20_000
 
 
@@ -125,7 +125,7 @@ class _RowReader:
         if self._probe is Probe.ACCURACY and cells[self._at["accuracy"]].strip() in {PASSED, ""}:
             return False
         there = (number for number in self._measured_at if number < len(cells))
-        return all(_NOTHING_OR_ZERO.match(cells[number]) for number in there)
+        return all(re.match(_NOTHING_OR_ZERO, cells[number]) for number in there)
 
     def _may_have_failed(self, cells: list[str]) -> bool:
         """Return whether zeros in the row may mean "not measured".

@@ -20,6 +20,7 @@ from msgspec import structs
 
 from torchstone.core.details.former_formats import brought_up_to_date
 from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
+from torchstone.core.details.metric_definitions import DIRECTIONS
 from torchstone.core.errors import InputError, printable
 from torchstone.core.records import (
     BY_CALLS,
@@ -45,7 +46,6 @@ from torchstone.core.vocabulary import (
     Probe,
     current_name,
 )
-from torchstone.define.custom_metrics import DIRECTIONS
 from torchstone.formats.json_text import Fields, read_records
 from torchstone.formats.torch.custom_columns import make_definition
 from torchstone.formats.torch.json_objects import (

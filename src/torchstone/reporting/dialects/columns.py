@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 from torchstone.core.errors import printable
 from torchstone.core.text.safe_text import escape_commands, escape_lines
-from torchstone.reporting.views.result_table import ResultTable
+
+if TYPE_CHECKING:
+    from torchstone.reporting.views.result_table import ResultTable
 
 WIDTH = 80
 _NARROWEST = 8
@@ -33,14 +35,20 @@ def used_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[
 
 def render_table_text(table: ResultTable, width: int = WIDTH) -> str:
     """Render a table in this width: the widest cells are wrapped, so that no name is cut, and notes follow below."""
-    lines = textwrap.wrap(printable(table.title, 1000), width)
+    lines = _wrap(printable(table.title, 1000), width)
     if table.rows:
         names, shown = used_columns(table.header, table.rows)
         widths = _fit([max(map(len, column)) for column in zip(names, *shown, strict=True)], width)
         lines += [line for row in (names, *shown) for line in _wrapped(row, widths)]
     for note in table.notes:
-        lines += textwrap.wrap(printable(note, 1000), width)
+        lines += _wrap(printable(note, 1000), width)
     return escape_commands(escape_lines("\n".join(lines)))
+
+
+def _wrap(text: str, width: int, *, at_hyphens: bool = True) -> list[str]:
+    import textwrap  # noqa: PLC0415  (start-up: a check loads this module, and most print no table)
+
+    return textwrap.wrap(text, width, break_on_hyphens=at_hyphens)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -57,9 +65,6 @@ def _fit(widths: list[int], width: int) -> list[int]:
 
 def _wrapped(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
     """Yield the lines of a row whose cells are wrapped to the widths of their columns."""
-    cells = [
-        textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
-        for cell, width in zip(row, widths, strict=True)
-    ]
+    cells = [_wrap(cell, width, at_hyphens=False) or [""] for cell, width in zip(row, widths, strict=True)]
     for pieces in zip_longest(*cells, fillvalue=""):
         yield _line(pieces, widths)

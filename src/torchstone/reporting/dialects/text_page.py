@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import textwrap
 from collections.abc import Sequence
 
 from torchstone.core.errors import printable
@@ -42,6 +41,10 @@ class TextPage:
 
     def wrap(self, text: str, first: str, following: str) -> list[str]:
         """Wrap text, with a prefix for the first line and one for the others. Words are never split."""
+        if text and text == text.strip() and text.isprintable() and len(first) + len(text) <= self.width:
+            return [first + text]
+        import textwrap  # noqa: PLC0415  (start-up: a report of passing rows has only short lines)
+
         return textwrap.wrap(
             text,
             self.width,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from torchstone.core.text.safe_text import clean_log
 from torchstone.reporting.html.elements import element, join
-from torchstone.reporting.views.result_table import ResultTable
+from torchstone.reporting.views.result_table import ResultTable, show_most
 
 
 def render_table_html(table: ResultTable) -> str:
@@ -16,6 +18,14 @@ def render_table_html(table: ResultTable) -> str:
     body = element("table", element("thead", head), element("tbody", rows)) if rows else None
     notes = [element("p", note) for note in table.notes]
     return str(element("div", element("p", element("b", table.title)), body, join(*notes)))
+
+
+def render_rows_html(
+    title: str, header: tuple[str, ...], rows: Sequence[Sequence[str]], notes: Iterable[object]
+) -> str:
+    """Render the first rows as a table, with notes below: how many more there are, then these."""
+    shown, more = show_most(rows)
+    return render_table_html(ResultTable(title, header, shown, (*more, *map(str, notes))))
 
 
 def render_text_html(text: str) -> str:

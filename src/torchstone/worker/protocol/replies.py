@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from torchstone.core.details.metric_definitions import Better, name_problem, unit_problem
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import is_known_status
-from torchstone.define.custom_metrics import Better, name_problem, unit_problem
 from torchstone.worker.protocol.caution_message import CautionMessage
 from torchstone.worker.protocol.codec import (
     AtLeast,
