@@ -150,6 +150,12 @@ class Alone:
     def end_turn(self) -> None:
         """Do nothing: nobody waits."""
 
+    def wait_for_device(self) -> None:
+        """Do nothing: nobody else is timing."""
+
+    def release_device(self) -> None:
+        """Do nothing: nobody waits."""
+
 
 def describe(name: str, result: Any) -> dict[str, Any]:  # noqa: ANN401  (imported late)
     """Return what was measured, by metric: the median, and the interval if there is one."""

@@ -25,6 +25,7 @@ def folder(tmp_path: Path) -> Path:
     cases = tuple(Case(name, "accuracy") for name in NAMES)
     run = Run("r", cases, tuple(Outcome(case, "pass") for case in cases))
     (tmp_path / "run.jsonl").write_text(encode_run(run))
+    (tmp_path / "torchstone.toml").write_text("[preset.mine]\ntf32 = true\n")
     (tmp_path / "bin").mkdir()
     script = tmp_path / "bin" / "torchstone"
     script.write_text(f'#!/bin/sh\nexec {sys.executable} -m torchstone "$@"\n')
@@ -76,6 +77,9 @@ def ask(folder: Path, shell: str, line: str) -> list[str]:
         ("torchstone run smoke --backend aot_eager_", ["aot_eager_decomp_partition"]),
         ("torchstone run --device c", ["cpu", "cuda"]),
         ("torchstone run --size ", ["full", "small"]),
+        ("torchstone run smoke --preset ", ["dashboard", "mine"]),
+        ("torchstone ab smoke --preset m", ["mine"]),
+        ("torchstone run smoke --tf32 o", ["on", "off"]),
         ("torchstone run huggingface --only Bert", ["BertForMaskedLM"]),
         ("torchstone run smoke --fo", ["--force"]),
         ("torchstone show run.jsonl ", ["conv_net", "conv_wide"]),

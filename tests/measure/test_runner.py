@@ -16,11 +16,12 @@ from torchstone.api.measuring.run import exit_code_of
 from torchstone.cli.options.run_options import OPTIONS, make_run_request
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.records import Case, Run, Variant
+from torchstone.measure.devices.case_limits import choose_limits
 from torchstone.measure.measuring import Settings, settings_of_run
 from torchstone.measure.plan import shard_cases
 from torchstone.measure.procedures.rounds import RankCapacity
 from torchstone.measure.procedures.scaling_procedure import HostGroup
-from torchstone.measure.runner import check_hosts, check_same_environment, choose_limits, prepare_run
+from torchstone.measure.runner import check_hosts, check_same_environment, prepare_run
 from torchstone.measure.session import Session
 from torchstone.worker.cache_template import is_filled
 
@@ -228,7 +229,7 @@ def test_a_run_may_be_gone_on_with_only_in_its_own_world(
 
 
 def test_as_many_cases_run_at_once_as_have_cores_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torchstone.measure.runner._cores", lambda: 8)
+    monkeypatch.setattr("torchstone.measure.devices.case_limits._cores", lambda: 8)
     on_cpu = Run("id", (Case("m", "performance", "s", Variant("cpu")),), ())
     on_both = Run("id", (*on_cpu.plan, Case("m", "performance", "s", Variant("cuda"))), ())
     assert choose_limits(Settings(threads=2), on_cpu).jobs == 4

@@ -78,6 +78,9 @@ class CautionKind(StrEnum):
     PROFILE_NOT_SHOWN = "profile_not_shown"
     EMPTY_SHARD = "empty_shard"
     BATCH_SIZE_SKIPPED = "batch_size_skipped"
+    PRESET_OVERRIDDEN = "preset_overridden"
+    SETTINGS_NOT_USED = "settings_not_used"
+    LABELS_NOT_TAKEN = "labels_not_taken"
     RANKS_SHARE_CORES = "ranks_share_cores"
     WEAK_COUNTER = "weak_counter"
     WORKERS_SPAWNED = "workers_spawned"
@@ -248,6 +251,11 @@ WORDING = {
     _K.EMPTY_SHARD: Wording("shard {shard}/{shards} has no cases: all are in other shards"),
     _K.BATCH_SIZE_SKIPPED: Wording(
         "--batch-size skips {benchmarks:count benchmark} without a parameter of that name: {names}"
+    ),
+    _K.PRESET_OVERRIDDEN: Wording("the preset {preset} is not used as it is: {options} goes before it"),
+    _K.SETTINGS_NOT_USED: Wording("{names} apply to GPUs only: these settings have no effect on {device}"),
+    _K.LABELS_NOT_TAKEN: Wording(
+        "{benchmarks:count benchmark} cannot be given labels in inference, and runs without: {names}"
     ),
     _K.RANKS_SHARE_CORES: Wording(
         "{ranks:count rank} share {cores:count core}: their times do not predict times on more cores"

@@ -78,21 +78,28 @@ def in_ci_job() -> bool:
 
 def load_config(path: str | None) -> ConfigFile:
     """Read the named file, or ``torchstone.toml`` in the current folder if it exists."""
-    chosen = path or os.environ.get("TORCHSTONE_CONFIG")
-    if chosen is None:
-        if not os.path.exists(CONFIG_NAME):
-            return ConfigFile()
-        chosen = CONFIG_NAME
-    return read_config(chosen)
+    chosen = path or config_path()
+    return read_config(chosen) if chosen else ConfigFile()
+
+
+def config_path() -> str:
+    """Return the configuration file that the environment names, else that of the current folder; empty if there is none."""
+    named = os.environ.get("TORCHSTONE_CONFIG")
+    if named is None:
+        return CONFIG_NAME if os.path.exists(CONFIG_NAME) else ""
+    return named
 
 
 def read_config(path: str) -> ConfigFile:
-    """Read a configuration file."""
+    """Read a configuration file; its presets are left to ``api.measuring.presets``."""
     document, text = read_toml(path)
-    if unknown := set(document) - {"check", "rule"}:
+    if unknown := set(document) - {"check", "rule", "preset"}:
         name = sorted(unknown)[0]
         raise InputError(
-            "unknown table; expected [check] or [[rule]]", path=path, line=_line_of(text, name), column=name
+            "unknown table; expected [check], [[rule]] or [preset.NAME]",
+            path=path,
+            line=_line_of(text, name),
+            column=name,
         )
     check = document.get("check", {})
     if not isinstance(check, dict):

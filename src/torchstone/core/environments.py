@@ -23,7 +23,7 @@ _NOT_SET = "not set"
 def fingerprint(environment: Environment) -> str:
     """Twelve hexadecimal digits that are the same for environments whose times may be compared.
 
-    They cover processor, cores, accelerators, Python's minor version, torch and the libraries, threads and variables; not
+    They cover processor, cores, accelerators, Python's minor version, torch and the libraries, threads, preset and variables; not
     the host's name, its kernel, memory or clocks. A run of other suites has other libraries, and so another fingerprint,
     though ``differences`` may find nothing that stands in the way. Of a variable whose value is hidden they only cover that it is set.
     """
@@ -37,16 +37,18 @@ def fingerprint(environment: Environment) -> str:
 def differences(one: Environment, other: Environment) -> list[str]:
     """The deciding facts that differ, in words: ``torch is 2.13.0, was 2.11.0``; ``other`` is how it was.
 
-    What only one of the two states is no difference, except for variables: one that is not listed was not set. Variables of which a value is hidden are
-    left to ``unknowns``.
+    What only one of the two states is no difference, except for variables and settings of torch: one that is not listed was not set. Variables of which a
+    value is hidden are left to ``unknowns``.
 
     >>> differences(Environment(versions={"torch": "2.13.0"}), Environment(versions={"torch": "2.11.0", "timm": "1.0"}))
     ['torch is 2.13.0, was 2.11.0']
     """
     facts, before = _deciding(one), _deciding(other)
     if one.variables is not None and other.variables is not None:
-        variables = dict.fromkeys((*_variables(one), *_variables(other)), _NOT_SET)
-        facts, before = facts | (variables | _variables(one)), before | (variables | _variables(other))
+        ours = {**one.chosen, **_variables(one)}
+        theirs = {**other.chosen, **_variables(other)}
+        unset = dict.fromkeys((*ours, *theirs), _NOT_SET)
+        facts, before = unset | facts | ours, unset | before | theirs
     unknown = _unknown(one, other)
     return [
         f"{name} is {_told(value)}, was {_told(before[name])}"
@@ -96,7 +98,7 @@ def _deciding(environment: Environment) -> dict[str, object]:
     libraries = dict(environment.versions)
     first = {"torch": libraries.pop("torch", None)}
     known = {name: value for name, value in (first | facts | libraries).items() if value not in (None, "")}
-    return known | _variables(environment)
+    return known | environment.chosen | _variables(environment)
 
 
 def _at(facts: object, *names: str) -> Any:  # noqa: ANN401  (JSON is anything)

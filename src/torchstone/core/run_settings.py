@@ -25,6 +25,7 @@ Share = Annotated[float, Meta(gt=0, lt=1)]
 STARTS = ("auto", "fork", "spawn")
 CACHES = ("cold", "warm")
 STRATEGIES = ("none", "ddp", "fsdp")
+BATCH_SETS = ("own", "dashboard")
 _WORDS: dict[str, tuple[str, ...]] = {
     "start": STARTS,
     "cache": CACHES,
@@ -32,6 +33,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "scenarios": tuple(SCENARIOS),
     "strategies": STRATEGIES,
     "counter": ("", *COUNTERS),
+    "batch_set": ("", *BATCH_SETS),
 }
 """Settings with a fixed list of words."""
 _DIRECTIONS = ("", "lower", "higher", "equal")
@@ -68,8 +70,11 @@ class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     that measures itself, as ``suite::name``. ``broken`` are requested files that could not be imported, with place
     and reason. ``shard`` is the measured part of the plan, such as ``2/8``. ``looks`` is how often the
     results may be judged while they are measured. ``pairing`` is set by 'torchstone ab': the
-    side, its definition, and how the two sides were compared. ``rest`` holds unknown keys: those of a later version,
-    or of another tool's file.
+    side, its definition, and how the two sides were compared. ``preset`` names the set of options that was used, and
+    ``overrides`` the options given beside it that replaced its own; ``tf32`` to ``batch_set`` are None or empty where
+    torch and the benchmarks decide. ``pairs`` is how many pairs the preset has timed; ``repeat`` goes before it.
+    ``all_devices`` spreads the cases over all devices of the accelerator. ``rest`` holds unknown keys: those of a
+    later version, or of another tool's file.
     """
 
     sources: dict[str, BenchmarkSource] = {}
@@ -112,6 +117,15 @@ class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     broken: tuple[str, ...] = ()
     shard: str = ""
     looks: Few | None = None
+    preset: str = ""
+    overrides: tuple[str, ...] = ()
+    tf32: bool | None = None
+    half_reductions: bool | None = None
+    cuda_graphs: bool | None = None
+    labels: bool | None = None
+    batch_set: str = ""
+    pairs: Count | None = None
+    all_devices: bool = False
     rest: JsonObject = {}
 
     def to_mapping(self) -> dict[str, object]:
@@ -125,7 +139,8 @@ class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
 class Environment(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The machine and the software of a run. ``variables`` and ``accelerators`` are None if they were not recorded.
 
-    The keys of ``machine``, ``software`` and each accelerator differ from system to system.
+    The keys of ``machine``, ``software`` and each accelerator differ from system to system. ``chosen`` has the
+    preset and the settings of torch that the run chose, in words; empty if it left all to torch.
     """
 
     machine: JsonObject = {}
@@ -135,6 +150,7 @@ class Environment(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     versions: JsonObject = {}
     variables: JsonObject | None = None
     threads: Few | None = None
+    chosen: dict[str, str] = {}
     fingerprint: str = ""
     rest: JsonObject = {}
 
@@ -149,6 +165,53 @@ class Environment(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
 
 
 NO_ENVIRONMENT = Environment()
+
+
+GRAPHICS = "cuda"
+"""The kind of device that TF32, half-precision reductions and CUDA graphs exist for; torch calls ROCm by this name, too."""
+
+_ON_GRAPHICS = {
+    "tf32": ("TF32", "allowed", "not allowed"),
+    "half_reductions": ("half-precision reductions in attention", "allowed", "not allowed"),
+    "cuda_graphs": ("CUDA graphs", "on", "off"),
+}
+"""Settings of torch for such a device: a name for people, and its values."""
+
+
+def describe_choices(settings: Settings, device: str) -> dict[str, str]:
+    """Return the preset and the chosen settings of torch that apply to a device, in words; what was left to torch is left out.
+
+    >>> describe_choices(Settings(preset="dashboard", tf32=True, labels=True), "cpu")
+    {'preset': 'dashboard', 'labels in inference': 'given'}
+    """
+    found = {"preset": settings.preset} if settings.preset else {}
+    if settings.labels:
+        found["labels in inference"] = "given"
+    if device.partition(":")[0] == GRAPHICS:
+        for field, (name, on, off) in _ON_GRAPHICS.items():
+            if (chosen := getattr(settings, field)) is not None:
+                found[name] = on if chosen else off
+    return found
+
+
+def find_unused_choices(settings: Settings, device: str) -> list[str]:
+    """Return the names of the chosen settings of torch that do not apply to a device."""
+    if device.partition(":")[0] == GRAPHICS:
+        return []
+    return [name for field, (name, _, _) in _ON_GRAPHICS.items() if getattr(settings, field) is not None]
+
+
+def name_choices(settings: Settings) -> str:
+    """Return a folder name for the chosen settings of torch; empty if all are left to torch.
+
+    Compiled code is kept apart by them, because torch's own caches do not tell it apart.
+    """
+    chosen = {field: getattr(settings, field) for field in _ON_GRAPHICS}
+    return "-".join(
+        f"{field.replace('_', '-')}-{'on' if value else 'off'}"
+        for field, value in chosen.items()
+        if value is not None
+    )
 
 
 def settings_from(settings: Mapping[str, object]) -> Settings:

@@ -113,3 +113,50 @@ def header_lines(text: str, name: str) -> list[int]:
     """Return the lines where tables ``[[name]]`` start."""
     pattern = re.compile(rf"{BOM}?\s*\[\[\s*\"?{re.escape(name)}\"?\s*\]\]")
     return [number for number, line in enumerate(text.split("\n"), 1) if pattern.match(line)]
+
+
+def named_tables(
+    path: str, document: Mapping[str, object], text: str, name: str, known: tuple[str, ...]
+) -> dict[str, TomlTable]:
+    """Return the tables ``[name.OWN]`` by their own names, each with its line."""
+    found = document.get(name, {})
+    pattern = re.compile(rf"{BOM}?\s*\[?\s*\"?{re.escape(name)}\"?\s*(?:[.\]=]|$)")
+    lines = [number for number, line in enumerate(text.split("\n"), 1) if pattern.match(line)]
+    first = lines[0] if lines else 1
+    if not isinstance(found, dict):
+        raise InputError(f"expected a table [{name}.NAME]", path=path, line=first, column=name)
+    tables_found = {}
+    for own, values in found.items():
+        line = _header_line(text, name, own) or first
+        if not isinstance(values, dict) or not is_plain(own) or not own:
+            raise InputError(
+                f"expected a table [{name}.NAME]",
+                path=path,
+                line=line if isinstance(values, dict) else _key_line(text, own) or line,
+                column=printable(own) or name,
+            )
+        tables_found[own] = TomlTable(path, line, values, known, text)
+    return tables_found
+
+
+def _header_line(text: str, name: str, own: str) -> int:
+    """Return the line of the header ``[name.own]``; 0 if it has none."""
+    part = r"[\"']?{}[\"']?"
+    pattern = re.compile(
+        rf"{BOM}?\s*\[\s*{part.format(re.escape(name))}\s*\.\s*{part.format(re.escape(own))}\s*\]"
+    )
+    lines = text.split("\n")
+    return next((number for number, line in enumerate(lines, 1) if pattern.match(line)), 0)
+
+
+def _key_line(text: str, key: str) -> int:
+    """Return the first line that sets a key; 0 if there is none."""
+    lines = text.split("\n")
+    return next(
+        (
+            number
+            for number, line in enumerate(lines, 1)
+            if line.partition("=")[0].strip().strip("\"'") == key and "=" in line
+        ),
+        0,
+    )

@@ -24,6 +24,8 @@ SIZES = ("full", "small")
 OPTIMIZERS = ("sgd", "adam", "")
 OFFERED = ("batch_size", "mode", "dtype", "device", "size")
 """Keyword arguments offered to builders, besides their own parameters."""
+LABELS = "labels"
+"""Offered to builders with a parameter of that name and no values for it: whether to give labels in inference too."""
 
 
 class DefinitionError(Exception):
@@ -88,9 +90,10 @@ class Work:
 class Benchmark:
     """A named definition of work. ``build`` is called with ``parameters`` and those of ``OFFERED`` it takes.
 
-    ``batch_size`` is for performance; ``accuracy_batch_size`` for accuracy, if different. ``check``
-    configures the accuracy check. ``probes`` are the default probes; empty means the usual ones. ``metrics``
-    turns the result of a call into metrics of the benchmark's own.
+    ``batch_size`` is for performance; ``accuracy_batch_size`` for accuracy, and ``dashboard_batch_size`` that of
+    PyTorch's dashboard, if different. ``check`` configures the accuracy check. ``probes`` are the default
+    probes; empty means the usual ones. ``metrics`` turns the result of a call into metrics of the benchmark's
+    own.
     """
 
     name: str
@@ -102,15 +105,17 @@ class Benchmark:
     check: CheckRule | None = None
     probes: tuple[str, ...] = ()
     metrics: ResultMetrics | None = None
+    dashboard_batch_size: int | None = None
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """Return the names of ``OFFERED`` the builder takes; all if it takes ``**kwargs``."""
+        """Return the names of ``OFFERED``, and ``LABELS``, that the builder takes; all ``OFFERED`` ones if it takes ``**kwargs``."""
         parameters = inspect.signature(self.build).parameters.values()
-        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-            return OFFERED
         names = {parameter.name for parameter in parameters}
-        return tuple(name for name in OFFERED if name in names)
+        labels = (LABELS,) if LABELS in names - {*self.parameters} else ()
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            return (*OFFERED, *labels)
+        return (*(name for name in OFFERED if name in names), *labels)
 
     def make(self, **offered: Any) -> Work:  # noqa: ANN401  (whatever the builder's author expects)
         """Build the work, and check that it is a model with inputs."""

@@ -15,6 +15,7 @@ from torchstone.core.details.outcome_details import (
     NO_OUTCOME_DETAILS,
     AccuracyDetails,
     OutcomeDetails,
+    TorchSettingsDetails,
     redact_outcome_details,
 )
 from torchstone.core.records import Case, Failure, Measurement, Outcome
@@ -170,6 +171,8 @@ def _details(report: CaseDetails, log: str) -> OutcomeDetails:
         description=report.description or "",
         profile=report.profile,
         log=log,
+        torch=TorchSettingsDetails(**asdict(report.torch)) if report.torch else None,
+        device=report.device,
     )
 
 

@@ -15,10 +15,11 @@ from msgspec import Struct, structs
 from torchstone.core.records import Case, Outcome, Run
 from torchstone.core.run_settings import Settings
 from torchstone.core.vocabulary import PASSED
+from torchstone.measure.devices.case_limits import choose_limits
 from torchstone.measure.journal import Journal
 from torchstone.measure.measuring import provenance_of
 from torchstone.measure.procedures.trials import join_trials
-from torchstone.measure.runner import choose_limits, repro_command
+from torchstone.measure.runner import repro_command
 from torchstone.measure.session import Session
 from torchstone.measure.supervisor import Watcher
 

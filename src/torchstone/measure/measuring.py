@@ -8,22 +8,25 @@ import re
 from collections.abc import Sequence
 
 from torchstone.core.benchmark_source import BenchmarkSource
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.disk import LARGEST, fault_of_file
 from torchstone.core.errors import InputError, UsageError, printable
 from torchstone.core.records import Case, Provenance, Run
-from torchstone.core.run_settings import STRATEGIES, Settings
+from torchstone.core.run_settings import GRAPHICS, STRATEGIES, Settings, find_unused_choices
 from torchstone.core.text.redaction import was_redacted
-from torchstone.core.text.units import count_of
+from torchstone.core.text.units import count_of, some_of
 from torchstone.core.vocabulary import DEFAULT_SCENARIOS, PORTABLE, Probe
 from torchstone.measure.targets import LARGEST_SOURCE
 from torchstone.measure.worker_messages import source_message
 from torchstone.suites import BUILT_IN
-from torchstone.worker.protocol.jobs import CaseAxes, CountPlan, MeasureJob, MeasureOptions
+from torchstone.worker.protocol.jobs import CaseAxes, CountPlan, MeasureJob, MeasureOptions, TorchSettings
 
 __all__ = [
     "Settings",
     "case_file",
     "check_artifacts",
+    "find_setting_cautions",
     "make_job",
     "measures_itself",
     "provenance_of",
@@ -126,6 +129,24 @@ def measures_itself(settings: Settings, case: Case) -> bool:
     return case.probe == Probe.INSTRUCTIONS and f"{case.suite}::{case.benchmark}" in settings.self_measured
 
 
+def find_setting_cautions(
+    settings: Settings, cases: Sequence[Case], unlabelled: Sequence[str]
+) -> list[Caution]:
+    """Say which options override the preset, and which settings of torch have no effect. ``unlabelled`` are benchmarks that cannot be given labels."""
+    found = []
+    if settings.overrides:
+        options = ", ".join(settings.overrides)
+        found.append(make_caution(CautionKind.PRESET_OVERRIDDEN, options=options, preset=settings.preset))
+    for device in dict.fromkeys(case.variant.device for case in cases):
+        if unused := find_unused_choices(settings, device):
+            names = ", ".join(unused)
+            found.append(make_caution(CautionKind.SETTINGS_NOT_USED, device=device, names=names))
+    if settings.labels and unlabelled:
+        names = some_of(unlabelled)
+        found.append(make_caution(CautionKind.LABELS_NOT_TAKEN, benchmarks=len(unlabelled), names=names))
+    return found
+
+
 def provenance_of(run: Run, case: Case) -> Provenance | None:
     """Return where a case is measured, as far as the environment is known."""
     environment = run.environment
@@ -136,15 +157,20 @@ def provenance_of(run: Run, case: Case) -> Provenance | None:
     return None if found == Provenance() else found
 
 
-def make_job(case: Case, settings: Settings, start: str) -> MeasureJob:
-    """Return the job that measures one case."""
+def make_job(
+    case: Case, settings: Settings, start: str, device: str = "", *, shared: bool = False
+) -> MeasureJob:
+    """Return the job that measures one case, on the device of its plan or another one of its kind.
+
+    If the device is ``shared`` with other workers, its worker asks before it uses an accelerator.
+    """
     variant = case.variant
     return MeasureJob(
         source=source_message(settings.sources[case.suite]),
         benchmark=case.benchmark,
         probe=case.probe,
         axes=CaseAxes(
-            variant.device,
+            device or variant.device,
             variant.backend,
             variant.mode,
             variant.dtype,
@@ -154,13 +180,14 @@ def make_job(case: Case, settings: Settings, start: str) -> MeasureJob:
             settings.compile_mode,
             bool(settings.fullgraph),
             settings.options or None,
+            bool(settings.labels),
         ),
         folder=settings.folder or ".",
         imports=tuple(settings.imports),
         options=MeasureOptions(
             settings.threads,
             settings.compile_threads,
-            settings.repeat,
+            settings.repeat or (settings.pairs if case.probe == Probe.PERFORMANCE else None),
             settings.precision,
             settings.budget,
             case_file(settings.save_outputs, case, "pt"),
@@ -175,7 +202,18 @@ def make_job(case: Case, settings: Settings, start: str) -> MeasureJob:
             settings.repeat,
             settings.profile,
         ),
+        torch=_torch_settings(case, settings),
+        shares_device=shared and not variant.device.startswith("cpu"),
     )
+
+
+def _torch_settings(case: Case, settings: Settings) -> TorchSettings:
+    """Return the chosen settings of torch, as far as they apply: the accuracy probe always calculates in full precision."""
+    if case.variant.device.partition(":")[0] != GRAPHICS:
+        return TorchSettings()
+    if case.probe == Probe.ACCURACY:
+        return TorchSettings(cuda_graphs=settings.cuda_graphs)
+    return TorchSettings(settings.tf32, settings.half_reductions, settings.cuda_graphs)
 
 
 def check_artifacts(settings: Settings, cases: Sequence[Case]) -> None:

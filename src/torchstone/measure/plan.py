@@ -29,6 +29,7 @@ class Listing(Struct, frozen=True):
     """One benchmark as a plan sees it. ``counted`` are the axes of counted work.
 
     ``probes`` are its default probes; empty means the usual ones. ``metrics`` names its function for metrics of its own.
+    ``dashboard_batch_size`` is that of PyTorch's dashboard, if it is another.
     """
 
     suite: str
@@ -41,6 +42,7 @@ class Listing(Struct, frozen=True):
     probes: tuple[str, ...] = ()
     measures_itself: bool = False
     metrics: str = ""
+    dashboard_batch_size: int | None = None
 
 
 class Axes(Struct, frozen=True):
@@ -48,6 +50,7 @@ class Axes(Struct, frozen=True):
 
     ``asked_devices`` are the devices the user named; counted work, which has its own device, is planned only on these.
     ``rounds`` are the further axes of each round of the scaling probe; ``scaled_backends`` are its backends, by default none.
+    ``batch_set`` is ``dashboard`` for the batch sizes of PyTorch's dashboard.
     """
 
     probes: tuple[str, ...]
@@ -62,6 +65,7 @@ class Axes(Struct, frozen=True):
     asked_devices: tuple[str, ...] = ()
     rounds: tuple[tuple[tuple[str, str], ...], ...] = ()
     scaled_backends: tuple[str, ...] = ("none",)
+    batch_set: str = ""
 
 
 class Selection(Struct, frozen=True):
@@ -123,7 +127,7 @@ def _cases_of(listing: Listing, axes: Axes) -> list[Case]:
     ):
         if mode not in listing.modes:
             continue
-        for batch_size in axes.batch_sizes or (_own_batch_size(listing, probe, axes.size),):
+        for batch_size in axes.batch_sizes or (_own_batch_size(listing, probe, axes),):
             variant = Variant(
                 device, backend, mode, dtype, dynamic, batch_size, tuple(sorted(further.items()))
             )
@@ -137,7 +141,7 @@ def _rounds_of(listing: Listing, axes: Axes, further: Mapping[str, str]) -> list
         return []
     cases = []
     for device, backend, dtype in itertools.product(axes.devices, axes.scaled_backends, axes.dtypes):
-        for batch_size in axes.batch_sizes or (_own_batch_size(listing, Probe.SCALING, axes.size),):
+        for batch_size in axes.batch_sizes or (_own_batch_size(listing, Probe.SCALING, axes),):
             for axes_of_round in axes.rounds:
                 own = tuple(sorted({**further, **dict(axes_of_round)}.items()))
                 variant = Variant(device, backend, TRAINING, dtype, None, batch_size, own)
@@ -153,11 +157,13 @@ def _counted_case(listing: Listing, variant: Variant, axes: Axes) -> list[Case]:
     return [Case(listing.name, Probe.INSTRUCTIONS.value, listing.suite, variant)]
 
 
-def _own_batch_size(listing: Listing, probe: str, size: str) -> int | None:
+def _own_batch_size(listing: Listing, probe: str, axes: Axes) -> int | None:
     own = listing.batch_size
+    if axes.batch_set == "dashboard" and listing.dashboard_batch_size:
+        own = listing.dashboard_batch_size
     if probe == Probe.ACCURACY and listing.accuracy_batch_size:
         own = listing.accuracy_batch_size
-    return min(own, SMALL_BATCH) if own and size == "small" else own
+    return min(own, SMALL_BATCH) if own and axes.size == "small" else own
 
 
 def _check_requests(listings: Iterable[Listing], axes: Axes) -> None:

@@ -17,23 +17,31 @@ from torchstone.core.details.outcome_checks import MetricDefinitions
 from torchstone.core.environments import differences, fingerprint, unknowns
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case, Outcome, Run
-from torchstone.core.run_settings import Environment, environment_from
+from torchstone.core.run_settings import Environment, describe_choices, environment_from
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import quote_word
 from torchstone.core.text.suggestions import did_you_mean
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import COUNTERS, Probe
+from torchstone.define.benchmarks import LABELS
 from torchstone.measure.case_end import refuse_redefinition
 from torchstone.measure.code.revision import read_revision
 from torchstone.measure.code.trust import record_imported
+from torchstone.measure.devices.case_limits import choose_limits
+from torchstone.measure.devices.placement import check_alike
 from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.journal import Journal
-from torchstone.measure.measuring import Settings, measures_itself, provenance_of
+from torchstone.measure.measuring import (
+    Settings,
+    find_setting_cautions,
+    measures_itself,
+    provenance_of,
+)
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases, shard_cases
 from torchstone.measure.procedures.rank_reports import ranks_in, with_efficiency
 from torchstone.measure.procedures.rounds import RankCapacity, Sweep, hosts_for, plan_sweep
 from torchstone.measure.session import Session, TargetsSurvey
-from torchstone.measure.supervisor import Watcher, WorkerLimits
+from torchstone.measure.supervisor import Watcher
 from torchstone.measure.targets import Targets, hash_file, libraries_of, read_listings, same_hash
 from torchstone.measure.worker_messages import source_messages
 from torchstone.worker.probes.counting.available import choose_counter, find_counters
@@ -87,7 +95,15 @@ def prepare_run(request: PlanRequest, session: Session, *, keeps_going: bool = F
         settings = structs.replace(settings, shard=f"{shard}/{shards}")
         if not cases:
             session.cautions.append(make_caution(CautionKind.EMPTY_SHARD, shard=shard, shards=shards))
-    environment = environment_of(found)
+    environment = environment_of(found, settings)
+    check_alike(settings, environment)
+    inference = {(case.suite, case.benchmark) for case in cases if case.variant.mode == "inference"}
+    unlabelled = [
+        f"{each.suite}::{each.name}"
+        for each in listings
+        if (each.suite, each.name) in inference and each.counted is None and LABELS not in each.takes
+    ]
+    session.cautions += find_setting_cautions(settings, cases, unlabelled)
     settings = structs.replace(
         settings,
         threads=settings.threads or environment.threads,
@@ -218,11 +234,12 @@ def _compile_trial(request: PlanRequest) -> CompileTrial | None:
     return CompileTrial(tuple(request.axes.backends), settings.compile_mode, settings.options or None)
 
 
-def environment_of(found: SurveyReply) -> Environment:
-    """Return the environment of a survey as a run file records it."""
+def environment_of(found: SurveyReply, settings: Settings) -> Environment:
+    """Return the environment of a survey as a run file records it, with the settings of torch that the run chose."""
     if found.environment is None:
         raise CannotMeasureError("the worker's survey lacks the environment")
-    return environment_from(to_json(found.environment))
+    environment = environment_from(to_json(found.environment))
+    return structs.replace(environment, chosen=describe_choices(settings, environment.device or "cpu"))
 
 
 def _unknown_backend(backend: str, known: Sequence[str]) -> UsageError:
@@ -259,8 +276,10 @@ def check_same_environment(run: Run, session: Session, path: str) -> None:
     """Raise UsageError if a run was started with other code or in another environment."""
     found = survey_again(run, sorted({case.suite for case in run.plan}), session)
     check_axes_stated(run.plan, found, path)
-    changed = differences(environment_of(found), run.environment) + find_edits(run, dirty_too=True)
-    session.cautions += unknowns(environment_of(found), run.environment)
+    changed = differences(environment_of(found, run.settings), run.environment) + find_edits(
+        run, dirty_too=True
+    )
+    session.cautions += unknowns(environment_of(found, run.settings), run.environment)
     check_hosts(run, run.plan, session)
     refuse_to_finish(changed)
 
@@ -335,28 +354,6 @@ def find_edited_files(run: Run) -> list[str]:
 def default_output(run: Run) -> str:
     """Return the default path of a run file."""
     return os.path.join(RUNS, f"{run.id}.jsonl")
-
-
-def choose_limits(settings: Settings, run: Run) -> WorkerLimits:
-    """Choose how many workers run at once: as many as have their own cores, so that none disturbs timing.
-
-    On an accelerator it is one, because compiling and warming up use the device too.
-    """
-    if any(case.probe == Probe.SCALING for case in run.plan):
-        jobs = 1  # a round is compared with the smallest one, which is measured first
-    elif settings.jobs:
-        jobs = settings.jobs
-    elif all(case.probe == Probe.INSTRUCTIONS for case in run.plan) and settings.counter != "cpu_time":
-        jobs = _cores()  # one thread each; counts do not depend on other processes
-    elif all(case.variant.device == "cpu" for case in run.plan):
-        jobs = max(1, _cores() // max(1, settings.threads or 1))
-    else:
-        jobs = 1
-    return WorkerLimits(settings.timeout, settings.memory_limit, jobs)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def measure(

@@ -15,9 +15,11 @@ from types import TracebackType
 from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
-from torchstone.core.errors import InputError, UsageError
+from torchstone.core.errors import UsageError
 from torchstone.core.records import Case
+from torchstone.core.run_settings import name_choices
 from torchstone.core.vocabulary import DEFAULT_SCENARIOS, Probe
+from torchstone.measure.devices.placement import DevicePlacement
 from torchstone.measure.executors.protocol import (
     CannotMeasureError,
     Launcher,
@@ -36,8 +38,10 @@ from torchstone.measure.supervisor import Supervisor, Watcher, WorkerLimits
 from torchstone.measure.survey_replies import (
     Answer,
     NoAnswerError,
-    last_lines,
     no_answer_error,
+    raise_errors,
+    source_error,
+    split_broken,
     wait_for_answer,
 )
 from torchstone.measure.targets import Targets, leave_out_empty
@@ -48,7 +52,7 @@ from torchstone.worker.cache_template import is_filled, read_probing_seconds
 from torchstone.worker.process_tree import ignoring_interrupts, terminated_as_interrupted
 from torchstone.worker.protocol.jobs import MeasureJob, PrimeJob, SurveyJob
 from torchstone.worker.protocol.keeper_messages import KeeperBroken, KeeperSetup
-from torchstone.worker.protocol.replies import ErrorReply, SourceFound, SurveyReply
+from torchstone.worker.protocol.replies import ErrorReply, SurveyReply
 from torchstone.worker.scratch import make_scratch, sweep
 from torchstone.worker.worker_environment import World
 
@@ -76,7 +80,7 @@ class Session:
         self._executor = current_executor()
         self._start = start
         self.world = world
-        self._warm_cache = worker_environment.warm_cache_folder() if cache == "warm" else None
+        self._keeps_cache = cache == "warm"
         self._tell = tell
         self.deadline = math.inf
         self._launcher: Launcher | None = None
@@ -202,7 +206,7 @@ class Session:
     def survey(self, job: SurveyJob, timeout: float = SURVEY_TIMEOUT) -> SurveyReply:
         """Survey what can be measured; raise the first error of a source."""
         found = self._run_survey(job, timeout)
-        _raise_errors(found.sources)
+        raise_errors(found.sources)
         return found
 
     def survey_targets(
@@ -221,7 +225,7 @@ class Session:
             replace(job, sources=job.sources or source_messages(targets.sources.values())), timeout
         )
         sources, empty = leave_out_empty(targets, found.sources)
-        sources, errors = _split_broken(sources, keeps_going=keeps_going and targets.may_skip)
+        sources, errors = split_broken(sources, keeps_going=keeps_going and targets.may_skip)
         broken = tuple(f"{error.place}: {error.message}" for error in errors)
         for each in sorted((*targets.skipped, *empty), key=lambda skipped: skipped.path):
             self._tell(each.line)
@@ -302,7 +306,8 @@ class Session:
         return replace(job, counting=counting, environment=environment)
 
     def _scaling_procedure(self, case: Case, job: MeasureJob, settings: Settings, number: int) -> Procedure:
-        folder = worker_environment.make_case_folder(self.scratch, number, self.template, self._warm_cache)
+        kept = self._kept_cache(settings)
+        folder = worker_environment.make_case_folder(self.scratch, number, self.template, kept)
         threads = {"OMP_NUM_THREADS": str(settings.rank_threads)} if settings.rank_threads else {}
         job = replace(
             job,
@@ -314,22 +319,30 @@ class Session:
             case, job, plan_of(case, settings), lambda: folders.make("round"), self.host_group
         )
 
+    def _kept_cache(self, settings: Settings) -> str | None:
+        """Return the warm cache for these settings; None if caches are cold."""
+        return worker_environment.warm_cache_folder(name_choices(settings)) if self._keeps_cache else None
+
     def supervisor(self, settings: Settings, limits: WorkerLimits, watcher: Watcher) -> Supervisor:
         """Return a supervisor whose workers measure with these settings."""
+        placement = DevicePlacement(limits.places)
 
         def procedure(case: Case, number: int) -> Procedure:
             if (settings.trials or 1) == 1:
                 return one_trial(case, number)
 
             def begin() -> Procedure:
-                cleanup(number)  # removes the caches of the previous trial: every compile starts cold
+                self._remove_folder(
+                    number
+                )  # with the caches of the previous trial: every compile starts cold
                 return one_trial(case, number)
 
             return TrialsProcedure(begin, settings.trials or 1)
 
         def one_trial(case: Case, number: int) -> Procedure:
             self.prime(case)
-            job = make_job(case, settings, self.launcher.start)
+            device = placement.place(number, case)
+            job = make_job(case, settings, self.launcher.start, device, shared=limits.jobs > 1)
             if case.probe == Probe.INSTRUCTIONS:
                 return SingleProcedure(self._counting_job(job, number))
             if case.probe == Probe.SCALING:
@@ -347,39 +360,19 @@ class Session:
                     Account(worker_environment.made_here_folder(), self.trusts_artifacts),
                 )
             environment = worker_environment.make_case_folder(
-                self.scratch, number, self.template, self._warm_cache
+                self.scratch, number, self.template, self._kept_cache(settings)
             )
             if case.probe == Probe.ACCURACY:
                 environment |= worker_environment.DETERMINISTIC
             return SingleProcedure(replace(job, environment=environment))
 
         def cleanup(number: int) -> None:
-            with contextlib.suppress(OSError):
-                worker_environment.remove_case_folder(self.scratch, number)
+            placement.remove(number)
+            self._remove_folder(number)
 
-        return Supervisor(self.launcher, limits, procedure, cleanup, watcher)
+        return Supervisor(self.launcher, limits, procedure, cleanup, watcher, placement)
 
-
-def _raise_errors(sources: Sequence[SourceFound]) -> None:
-    """Raise the first error of any source."""
-    for source in sources:
-        if source.error is not None:
-            raise source_error(source.error)
-
-
-def _split_broken(
-    sources: Sequence[SourceFound], *, keeps_going: bool
-) -> tuple[list[SourceFound], list[InputError]]:
-    """Return the usable sources and the errors of the others; raise if none is usable, or ``keeps_going`` is not set."""
-    errors = [source_error(source.error) for source in sources if source.error is not None]
-    broken = [error for error in errors if isinstance(error, InputError)]
-    if errors and (not keeps_going or len(errors) == len(sources) or len(broken) < len(errors)):
-        raise errors[0]
-    return [source for source in sources if source.error is None], broken
-
-
-def source_error(reply: ErrorReply) -> InputError | UsageError:
-    """Convert a worker's error about a source to an exception."""
-    if not reply.path:
-        return UsageError(reply.message, advice=last_lines(reply.traceback))
-    return InputError(reply.message, path=reply.path, line=reply.line, column=reply.column)
+    def _remove_folder(self, number: int) -> None:
+        """Remove the folder of a case, with its caches."""
+        with contextlib.suppress(OSError):
+            worker_environment.remove_case_folder(self.scratch, number)

@@ -20,6 +20,8 @@ from torchstone.measure.case_end import (
     redact_outcome,
     report_of,
 )
+from torchstone.measure.devices.placement import DevicePlacement
+from torchstone.measure.devices.turn_queue import TurnQueue
 from torchstone.measure.executors.memory import MemoryWatch, count_kernel_kills
 from torchstone.measure.executors.protocol import Launcher
 from torchstone.measure.executors.worker_handle import STACKS_WAIT, Worker
@@ -28,6 +30,8 @@ from torchstone.worker.protocol.jobs import GiveTurn, Job
 from torchstone.worker.protocol.replies import (
     PHASES,
     CaseReply,
+    DeviceReleased,
+    DeviceWanted,
     ErrorReply,
     Malformed,
     PhaseReply,
@@ -58,11 +62,15 @@ class Watcher(Protocol):
 
 
 class WorkerLimits(Struct, frozen=True):
-    """Limits of a case: timeout in seconds (waiting for its turn is not counted), memory in bytes; and how many run at once."""
+    """Limits of a case: timeout in seconds (waiting for its turn is not counted), memory in bytes; and how many run at once.
+
+    ``places`` are the devices over which cases are spread; without them, a case has the device of its plan.
+    """
 
     timeout: float
     memory: int | None = None
     jobs: int = 1
+    places: tuple[str, ...] = ()
 
 
 class _Active:
@@ -112,7 +120,10 @@ def is_last(reply: Reply) -> TypeGuard[LastReply]:
 
 
 class Supervisor:
-    """Runs cases in workers. ``make_procedure`` provides the jobs of a case; ``cleanup`` is called when a case has ended."""
+    """Runs cases in workers. ``make_procedure`` provides the jobs of a case; ``cleanup`` is called when a case has ended.
+
+    ``placement`` says on which device a case is, because workers take turns on each device.
+    """
 
     def __init__(
         self,
@@ -121,6 +132,7 @@ class Supervisor:
         make_procedure: Callable[[Case, int], Procedure],
         cleanup: Callable[[int], None],
         watcher: Watcher,
+        placement: DevicePlacement | None = None,
     ) -> None:
         self._launcher = launcher
         self._limits = limits
@@ -128,8 +140,8 @@ class Supervisor:
         self._cleanup = cleanup
         self._watcher = watcher
         self._active: dict[int, _Active] = {}
-        self._turn: int | None = None
-        self._queue: deque[int] = deque()
+        self._placement = placement or DevicePlacement()
+        self._turns = TurnQueue()
         self._at_once = limits.jobs
 
     def execute(self, cases: Sequence[Case]) -> Generator[Outcome, None, None]:
@@ -206,7 +218,7 @@ class Supervisor:
             active.worker.read_log()
             self._read_replies(number, active)
             self._enforce_limits(active)
-        self._give_turn()
+        self._give_turns()
         self._launcher.poll()
 
     def _read_replies(self, number: int, active: _Active) -> None:
@@ -223,25 +235,24 @@ class Supervisor:
         if isinstance(reply, PhaseReply):
             active.phase = reply.phase
             self._watcher.entered(active.case, f"{active.procedure.step()} {active.phase}".lstrip())
-        elif isinstance(reply, TurnWanted) and self._turn != number and number not in self._queue:
-            active.pause()
-            self._queue.append(number)
-            self._watcher.entered(active.case, "waiting")
-        elif isinstance(reply, TurnEnded) and self._turn == number:
-            self._turn = None
+        elif isinstance(reply, TurnWanted | DeviceWanted):
+            device = self._placement.place(number, active.case)
+            if self._turns.want(number, device, alone=isinstance(reply, TurnWanted)):
+                active.pause()
+                if isinstance(reply, TurnWanted):
+                    self._watcher.entered(active.case, "waiting")
+        elif isinstance(reply, TurnEnded | DeviceReleased):
+            self._turns.end(number)
         elif is_last(reply) and active.killed is None:
             active.result = reply
             active.result_at = time.monotonic()
 
-    def _give_turn(self) -> None:
-        """Give the turn to the next worker in the queue, if no worker has it."""
-        while self._turn is None and self._queue:
-            number = self._queue.popleft()
-            active = self._active.get(number)
-            if active is not None:
-                self._turn = number
-                active.resume()
-                active.worker.send(GiveTurn())
+    def _give_turns(self) -> None:
+        """Give turns to the workers whose turn it is."""
+        for number in self._turns.give():
+            active = self._active[number]
+            active.resume()
+            active.worker.send(GiveTurn())
 
     def _enforce_limits(self, active: _Active) -> None:
         """Kill a worker that exceeds its timeout or memory limit, or that has replied and does not exit."""
@@ -272,10 +283,7 @@ class Supervisor:
         worker = active.worker
         worker.kill()  # processes that it left behind in its session
         self._read_replies(number, active)
-        if self._turn == number:
-            self._turn = None
-        if number in self._queue:
-            self._queue.remove(number)
+        self._turns.forget(number)
         outcome = make_outcome(
             active.case,
             active.result,

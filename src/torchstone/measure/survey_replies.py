@@ -1,9 +1,10 @@
-"""Wait for the reply of a worker that does a survey or fills a template."""
+"""Wait for the reply of a worker that does a survey or fills a template, and turn its errors into exceptions."""
 
 from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from torchstone.core.errors import InputError, UsageError
@@ -11,7 +12,15 @@ from torchstone.core.text.redaction import redact
 from torchstone.measure.case_end import describe_malformed
 from torchstone.measure.executors.protocol import Launcher, describe_exit
 from torchstone.measure.executors.worker_handle import STACKS_WAIT, Worker
-from torchstone.worker.protocol.replies import ErrorReply, LookingAt, Malformed, Primed, Reply, SurveyReply
+from torchstone.worker.protocol.replies import (
+    ErrorReply,
+    LookingAt,
+    Malformed,
+    Primed,
+    Reply,
+    SourceFound,
+    SurveyReply,
+)
 
 Answer = SurveyReply | Primed | ErrorReply
 _LOG_SHOWN = 4000
@@ -85,3 +94,28 @@ def last_lines(text: str) -> str:
     lines = [line.strip() for line in text[-_LOG_SHOWN:].splitlines()]
     printed = [line for line in lines if line and not line.startswith(_STACK_LINES)]
     return f"it printed: {' | '.join(printed[-_LINES_SHOWN:])}" if printed else ""
+
+
+def raise_errors(sources: Sequence[SourceFound]) -> None:
+    """Raise the first error of any source."""
+    for source in sources:
+        if source.error is not None:
+            raise source_error(source.error)
+
+
+def split_broken(
+    sources: Sequence[SourceFound], *, keeps_going: bool
+) -> tuple[list[SourceFound], list[InputError]]:
+    """Return the usable sources and the errors of the others; raise if none is usable, or ``keeps_going`` is not set."""
+    errors = [source_error(source.error) for source in sources if source.error is not None]
+    broken = [error for error in errors if isinstance(error, InputError)]
+    if errors and (not keeps_going or len(errors) == len(sources) or len(broken) < len(errors)):
+        raise errors[0]
+    return [source for source in sources if source.error is None], broken
+
+
+def source_error(reply: ErrorReply) -> InputError | UsageError:
+    """Convert a worker's error about a source to an exception."""
+    if not reply.path:
+        return UsageError(reply.message, advice=last_lines(reply.traceback))
+    return InputError(reply.message, path=reply.path, line=reply.line, column=reply.column)

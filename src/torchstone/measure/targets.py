@@ -288,4 +288,5 @@ def _listing(suite: str, found: BenchmarkFound) -> Listing:
         found.takes,
         probes=found.probes,
         metrics=found.metrics,
+        dashboard_batch_size=found.dashboard_batch_size,
     )

@@ -10,6 +10,7 @@ from torchstone.define.counted import Counted
 from torchstone.worker import worker_environment
 from torchstone.worker.benchmark_sources import find_measured, import_modules, load_source, prepare
 from torchstone.worker.protocol.jobs import MeasureJob
+from torchstone.worker.torch_code import apply_torch_settings
 
 
 def load_measured(job: MeasureJob) -> Benchmark | Counted:
@@ -33,3 +34,4 @@ def _apply_settings(job: MeasureJob) -> None:
     if job.options.threads:
         torch.set_num_threads(job.options.threads)
     inductor.compile_threads = job.options.compile_threads or 1
+    apply_torch_settings(job.torch)

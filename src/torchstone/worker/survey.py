@@ -72,6 +72,7 @@ def describe(benchmark: Benchmark) -> BenchmarkFound:
         tuple(benchmark.takes),
         tuple(benchmark.probes),
         name_of(benchmark.metrics),
+        benchmark.dashboard_batch_size,
     )
 
 

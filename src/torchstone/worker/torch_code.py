@@ -12,7 +12,7 @@ from importlib import import_module
 from torchstone.define.benchmarks import Benchmark
 from torchstone.define.counted import Counted
 from torchstone.worker.probes.reply import Exchange, PhaseClock, Result
-from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, RoundPlan, SurveyJob
+from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, RoundPlan, SurveyJob, TorchSettings
 from torchstone.worker.protocol.rank_report import RankReport
 from torchstone.worker.protocol.replies import SurveyReply
 from torchstone.worker.ranks.progress import TellProgress
@@ -23,6 +23,11 @@ def run_case(
 ) -> None:
     """Measure one case, and add to ``result``."""
     import_module("torchstone.worker.probes.run_case").run_case(benchmark, job, clock, result, exchange)
+
+
+def apply_torch_settings(settings: TorchSettings) -> None:
+    """Apply the settings of torch that a job chose to this process."""
+    import_module("torchstone.worker.probes.compiler.torch_settings").apply_torch_settings(settings)
 
 
 def train_rank(

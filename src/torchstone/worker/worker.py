@@ -35,6 +35,8 @@ from torchstone.worker.protocol.jobs import (
 from torchstone.worker.protocol.replies import (
     CaseDetails,
     CaseReply,
+    DeviceReleased,
+    DeviceWanted,
     ErrorReply,
     FailureReport,
     Measured,
@@ -76,6 +78,16 @@ class WorkerReporter:
     def end_turn(self) -> None:
         """Let another worker time."""
         self.send(TurnEnded())
+
+    def wait_for_device(self) -> None:
+        """Wait until no other worker is timing on the device."""
+        self.send(DeviceWanted())
+        if self._channel.receive() is None:
+            os._exit(1)  # the parent is gone
+
+    def release_device(self) -> None:
+        """Let another worker time on the device."""
+        self.send(DeviceReleased())
 
     def exchange(self, reply: TurnReady | TurnTaken) -> Order:
         """Send a reply, and wait for the parent's order."""
@@ -155,7 +167,7 @@ def _use_temporary(job: SurveyJob | PrimeJob) -> None:
 def _measure(job: MeasureJob, reporter: WorkerReporter) -> CaseReply:
     """Measure one case. A case that fails ends with a status, and keeps what was measured until then."""
     result = Result()
-    clock = PhaseClock(reporter, result)
+    clock = PhaseClock(reporter, result, shares_device=job.shares_device)
     started = monotonic()
     failure: FailureReport | None = None
     try:

@@ -128,9 +128,9 @@ def is_in_packages(path: str) -> bool:
     return f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path
 
 
-def warm_cache_folder() -> str:
-    """Return the folder where --cache warm keeps compiled code between runs."""
-    return os.path.abspath(os.path.join(".torchstone", "cache"))
+def warm_cache_folder(choices: str = "") -> str:
+    """Return the folder where --cache warm keeps compiled code between runs; ``choices`` names the settings of torch, if any are chosen."""
+    return os.path.abspath(os.path.join(".torchstone", f"cache-{choices}" if choices else "cache"))
 
 
 def made_here_folder() -> str:

@@ -49,6 +49,12 @@ class Recorder:
     def end_turn(self) -> None:
         self.heard.append("end")
 
+    def wait_for_device(self) -> None:
+        self.heard.append("wait for device")
+
+    def release_device(self) -> None:
+        self.heard.append("release device")
+
 
 def cautions_in(result: Result) -> list[str]:
     """What a worker's cautions say, as the parent shows them."""

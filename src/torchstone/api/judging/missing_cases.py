@@ -10,6 +10,7 @@ from msgspec import structs
 
 from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.records import Case, Reading, Run
+from torchstone.core.run_settings import Settings
 from torchstone.core.text.safe_text import is_plain, join_words
 from torchstone.core.vocabulary import Probe, Verdict
 from torchstone.gate.judgement import Judgement, Row
@@ -31,6 +32,10 @@ _OPTIONS = {
 """The option of ``torchstone run`` for each axis; any other axis is an option of torch.compile."""
 _SHARED = ("device", "backend", "mode", "dtype", "dynamic", "size", "compile_mode")
 """Axes that a row without them shares with the other cases of the run; batch sizes differ between benchmarks."""
+
+
+_SWITCHES = ("tf32", "half_reductions", "cuda_graphs", "labels")
+"""Settings of a run that are on, off, or left to torch."""
 
 
 def add_commands(judgement: Judgement, results: Sequence[Reading], baselines: Sequence[Reading]) -> Judgement:
@@ -69,8 +74,19 @@ def find_command(case: Case, reading: Reading) -> str:
     words += _option("--probe", case.probe) if case.probe else []
     for axis, value in _axes(case, run).items():
         words += _axis_option(axis, value)
+    words += _chosen_options(run.settings)
     words += ["--trials", str(run.settings.trials)] if run.settings.trials else []
     return join_words(words)
+
+
+def _chosen_options(settings: Settings) -> list[str]:
+    """Return the preset of a run, and the settings of torch that it chose beside the preset or without one."""
+    words = _option("--preset", settings.preset) if settings.preset else []
+    for field in _SWITCHES:
+        flag, value = f"--{field.replace('_', '-')}", getattr(settings, field)
+        if value is not None and (not settings.preset or flag in settings.overrides):
+            words += [flag, "on" if value else "off"]
+    return words
 
 
 def _axes(case: Case, run: Run) -> dict[str, str]:

@@ -23,6 +23,7 @@ from torchstone.gate.blocking_policy import Policy, comparison_policy
 from torchstone.measure.ab.benchmark_files import find_in_revisions
 from torchstone.measure.ab.contest import METRICS, AbSettings
 from torchstone.measure.ab.side_spec import SideSpec
+from torchstone.measure.devices.placement import is_all, kind_of_all
 from torchstone.measure.runner import PlanRequest
 
 USUAL = AbSettings()
@@ -36,6 +37,7 @@ _IGNORING_MODES = {
     "aot_eager_decomp_partition",
     "cudagraphs",
 }
+_SWITCH = {None: "", True: "on", False: "off"}
 _DYNAMIC = {None: "auto", True: "true", False: "false"}
 
 
@@ -139,6 +141,11 @@ def prepare_pairs(request: PairRequest, specs: Sequence[SideSpec], metric: str =
 
 def _check_values(request: PairRequest) -> None:
     """Raise an error for invalid values."""
+    if spread := [device for device in request.devices if is_all(device)]:
+        raise UsageError(
+            f"--device {spread[0]}: both sides take turns on one device",
+            advice=f"--device {kind_of_all(spread[0])}",
+        )
     for flag, share in (("--margin", request.margin), ("--alpha", request.alpha)):
         if not 0 < share < 1:
             raise UsageError(f"{flag} {share:g}: expected a share such as 1% or 0.01")
@@ -249,6 +256,12 @@ def _measured_words(request: PairRequest) -> list[tuple[str, object]]:
         ("--compile-mode", request.compile_mode),
         ("--option", request.compile_options),
         ("--fullgraph", request.fullgraph),
+        ("--preset", request.preset),
+        ("--tf32", _SWITCH[request.tf32]),
+        ("--half-reductions", _SWITCH[request.half_reductions]),
+        ("--cuda-graphs", _SWITCH[request.cuda_graphs]),
+        ("--labels", _SWITCH[request.labels]),
+        ("--batch-set", request.batch_set),
         ("--filter", request.filters),
         ("--exclude", request.exclusions),
         ("--only", request.only),

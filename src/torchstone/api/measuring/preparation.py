@@ -10,7 +10,8 @@ from typing import Any
 from msgspec import structs
 
 from torchstone.api.measuring.run_request import RunRequest
-from torchstone.api.measuring.run_rules import check_request
+from torchstone.api.measuring.run_rules import check_request, refuse_mode_and_options
+from torchstone.api.presets import apply_preset
 from torchstone.api.sources import Input, names_of, read_input
 from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.errors import UsageError
@@ -18,6 +19,7 @@ from torchstone.core.records import Case
 from torchstone.core.run_settings import Settings, fault_of_record
 from torchstone.core.text.redaction import redact
 from torchstone.measure.deciding import LOOKS
+from torchstone.measure.devices.placement import is_all, kind_of_all
 from torchstone.measure.plan import Axes, Selection, check_patterns, durations_of
 from torchstone.measure.runner import PlanRequest
 from torchstone.measure.targets import resolve_targets
@@ -32,7 +34,16 @@ def prepare_request(request: RunRequest, elsewhere: Collection[str] = ()) -> Pla
     check_patterns("--exclude", request.exclusions)
     resolved = resolve_targets(request.targets, elsewhere)
     check_request(request)
+    preset = apply_preset(request)
+    request = preset.request
+    refuse_mode_and_options(request)
     settings = _settings(request, resolved.sources)
+    settings = structs.replace(
+        settings,
+        pairs=preset.pairs,
+        overrides=preset.overrides,
+        all_devices=any(map(is_all, request.devices)),
+    )
     field, problem = fault_of_record(settings)
     if problem:
         raise UsageError(f"--{field.partition('[')[0].replace('_', '-')}: {problem}")
@@ -50,7 +61,7 @@ def prepare_request(request: RunRequest, elsewhere: Collection[str] = ()) -> Pla
 def _axes(request: RunRequest) -> Axes:
     return Axes(
         request.probes,
-        request.devices,
+        tuple(dict.fromkeys(map(kind_of_all, request.devices))),
         request.backends or ("inductor",),
         request.modes or ("inference",),
         request.dtypes or ("float32",),
@@ -59,6 +70,7 @@ def _axes(request: RunRequest) -> Axes:
         request.size,
         _further(request),
         scaled_backends=request.backends or ("none",),
+        batch_set=request.batch_set,
     )
 
 

@@ -11,10 +11,10 @@ from torchstone.api.measuring.events import RunWatcher
 from torchstone.core.environments import differences, unknowns
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Outcome, Reading, Run
+from torchstone.measure.devices.case_limits import choose_limits
 from torchstone.measure.measuring import Settings, check_artifacts, settings_of_run
 from torchstone.measure.runner import (
     check_axes_stated,
-    choose_limits,
     environment_of,
     find_edited_files,
     find_edits,
@@ -73,8 +73,8 @@ def _measure(
         session.start_workers(list(settings.sources.values()), devices)
         found = survey_again(run, suites, session)
         check_axes_stated(run.plan, found, reading.path)
-        _refuse_changes(differences(environment_of(found), run.environment))
-        session.cautions += unknowns(environment_of(found), run.environment)
+        _refuse_changes(differences(environment_of(found, run.settings), run.environment))
+        session.cautions += unknowns(environment_of(found, run.settings), run.environment)
     for caution in session.cautions:
         watcher.say(f"caution: {caution}")
     supervisor = session.supervisor(settings, choose_limits(settings, run), watcher)

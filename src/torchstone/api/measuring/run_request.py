@@ -12,7 +12,10 @@ from torchstone.api.sources import Input
 
 
 class CaseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Cases to measure, and settings of their workers. Times are in seconds, sizes in bytes; None means the default."""
+    """Cases to measure, and settings of their workers. Times are in seconds, sizes in bytes; None means the default.
+
+    ``preset`` names a set of options, which options given beside it override.
+    """
 
     targets: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
@@ -25,6 +28,12 @@ class CaseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     compile_mode: str | None = None
     compile_options: tuple[tuple[str, str], ...] = ()
     fullgraph: bool = False
+    preset: str = ""
+    tf32: bool | None = None
+    half_reductions: bool | None = None
+    cuda_graphs: bool | None = None
+    labels: bool | None = None
+    batch_set: str = ""
     filters: tuple[str, ...] = ()
     exclusions: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
@@ -49,6 +58,12 @@ class CaseOptions(TypedDict, total=False):
     compile_mode: str
     compile_options: Mapping[str, object]
     fullgraph: bool
+    preset: str
+    tf32: bool
+    half_reductions: bool
+    cuda_graphs: bool
+    labels: bool
+    batch_set: str
     filters: Texts
     exclusions: Texts
     only: Texts

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from torchstone.api.measuring.run_request import RESUMABLE, RunRequest
 from torchstone.core.config import POLICIES
 from torchstone.core.errors import UsageError
-from torchstone.core.run_settings import STRATEGIES
+from torchstone.core.run_settings import BATCH_SETS, STRATEGIES
 from torchstone.core.text.suggestions import did_you_mean
 from torchstone.core.vocabulary import PORTABLE, SCENARIOS, Probe
 from torchstone.define.benchmarks import DTYPES, MODES
@@ -38,11 +38,9 @@ def refuse_changes_of_resumed(request: RunRequest) -> None:
 def check_request(request: RunRequest) -> None:
     """Raise an error for invalid values and contradictory options."""
     _check_values(request)
-    if request.compile_mode and request.compile_options:
-        raise UsageError(
-            "--compile-mode cannot be used with --option: torch.compile takes only one of them",
-            advice="leave one out",
-        )
+    if request.batch_set and request.batch_set not in BATCH_SETS:
+        raise UsageError(f"--batch-set {request.batch_set}: expected {' or '.join(BATCH_SETS)}")
+    refuse_mode_and_options(request)
     if request.probes == (Probe.SCALING.value,):
         _check_scaling(request)
     if request.probes:
@@ -55,6 +53,16 @@ def check_request(request: RunRequest) -> None:
     check_deciding(request)
     if request.raw_cells and not request.csv:
         raise UsageError("--raw-cells requires --csv", advice="add --csv DIR, or leave it out")
+
+
+def refuse_mode_and_options(request: RunRequest) -> None:
+    """Raise an error if a request has both a mode and options of torch.compile."""
+    if request.compile_mode and request.compile_options:
+        preset = f" (one of them is from the preset {request.preset})" if request.preset else ""
+        raise UsageError(
+            f"--compile-mode cannot be used with --option: torch.compile takes only one of them{preset}",
+            advice="leave one out",
+        )
 
 
 def check_deciding(request: RunRequest) -> None:

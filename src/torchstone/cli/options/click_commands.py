@@ -13,11 +13,15 @@ from torchstone.cli.options.completion import (
     Complete,
     complete_case,
     complete_file,
+    complete_preset,
     complete_words,
 )
 from torchstone.cli.options.output_checks import check_outputs
 from torchstone.cli.options.plain import GENERAL, Option
 from torchstone.cli.options.quantities import unknown_word
+
+_BY_NAME = {"only": complete_case, "preset": complete_preset}
+"""Options whose values are completed in a way of their own."""
 
 _WIDEST_FLAG = 28  # columns; click puts the help of a longer option on the next line
 
@@ -111,6 +115,6 @@ def _parameter(option: Option) -> click.Option:
 
 def _completion(option: Option) -> Complete | None:
     """Return how the value of an option is completed; None if click knows the choices, or nothing is known."""
-    if option.name == "only":
-        return complete_case
+    if option.name in _BY_NAME:
+        return _BY_NAME[option.name]
     return complete_words(option.words) if option.words else VALUES.get(option.metavar)

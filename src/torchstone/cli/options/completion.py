@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
+from torchstone.api.presets import list_presets
 from torchstone.core.config import COMPLETION_VARIABLE
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.records import Run
@@ -44,6 +45,16 @@ def complete_words(words: Sequence[str]) -> Complete:
         ]
 
     return complete
+
+
+def complete_preset(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete the name of a preset; nothing if torchstone.toml has a mistake, which the command will report."""
+    try:
+        return _starting(incomplete, list_presets())
+    except TorchstoneError:
+        return []
 
 
 def complete_file(

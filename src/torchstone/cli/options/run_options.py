@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torchstone.api.measuring.run_request import RunRequest
+from torchstone.api.presets import list_presets
 from torchstone.cli.options.consent import TRUST
 from torchstone.cli.options.plain import FILE, FOLDER, RUN_FILE, Option, in_section
 from torchstone.cli.options.quantities import (
@@ -19,7 +20,7 @@ from torchstone.cli.options.quantities import (
 from torchstone.cli.options.requests import make_request
 from torchstone.core.config import POLICIES
 from torchstone.core.errors import UsageError
-from torchstone.core.run_settings import CACHES, STARTS, STRATEGIES
+from torchstone.core.run_settings import BATCH_SETS, CACHES, STARTS, STRATEGIES
 from torchstone.core.vocabulary import COUNTERS, DEFAULT_SCENARIOS, PROBES, SCENARIOS
 from torchstone.define.benchmarks import DTYPES, MODES, SIZES
 from torchstone.measure.procedures.rounds import DEFAULT_STRATEGIES
@@ -27,6 +28,8 @@ from torchstone.measure.procedures.rounds import DEFAULT_STRATEGIES
 DEVICES = ("cpu", "cuda", "xpu", "mps")
 BACKENDS = ("inductor", "eager", "aot_eager", "aot_eager_decomp_partition", "cudagraphs", "none")
 """What a shell completes; which devices and backends there are, only torch knows."""
+
+SWITCH = ("on", "off")
 
 _DYNAMIC = {"auto": None, "true": True, "false": False}
 
@@ -44,6 +47,16 @@ def parse_counts(option: str, texts: tuple[str, ...]) -> tuple[int, ...]:
 
 def _parse_dynamics(option: str, texts: tuple[str, ...]) -> tuple[bool | None, ...]:
     return tuple(_DYNAMIC[each] for each in split_list(option, texts, tuple(_DYNAMIC)))
+
+
+def _parse_switch(_option: str, text: str) -> bool:
+    return text == "on"
+
+
+def _parse_preset(option: str, text: str) -> str:
+    if not text:
+        raise UsageError(f"{option}: expected the name of a preset", advice=", ".join(list_presets()))
+    return text
 
 
 def _parse_buckets(option: str, texts: tuple[str, ...]) -> tuple[float, ...]:
@@ -73,7 +86,7 @@ OPTIONS = (
     *in_section(
         "What to measure",
         Option("--probe", "probes", "PROBE", "performance, accuracy, compile_cache, instructions or scaling (default: performance and accuracy, or the probe a benchmark is made for).", multiple=True, parse=split_list, words=tuple(PROBES)),
-        Option("--device", "devices", "DEVICE", "cpu, cuda, xpu, mps or another device (default: the accelerator of this machine, else cpu).", multiple=True, parse=split_list, words=DEVICES),
+        Option("--device", "devices", "DEVICE", "cpu, cuda, xpu, mps or another device (default: the accelerator of this machine, else cpu). cuda:all spreads the cases over all GPUs.", multiple=True, parse=split_list, words=DEVICES),
         Option("--backend", "backends", "NAME", "Backend of torch.compile (default: inductor). With 'none' nothing is compiled: both sides are eager.", multiple=True, parse=split_list, words=BACKENDS),
         Option("--mode", "modes", "MODE", "inference or training (default: inference).", multiple=True, parse=split_list, words=MODES),
         Option("--dtype", "dtypes", "DTYPE", f"{_alternatives(DTYPES)} (default: float32).", multiple=True, parse=split_list, words=DTYPES),
@@ -83,6 +96,12 @@ OPTIONS = (
         Option("--compile-mode", "compile_mode", "MODE", "The 'mode' argument of torch.compile, such as max-autotune or reduce-overhead."),
         Option("--option", "compile_options", "KEY=VALUE", "One of the 'options' of torch.compile. Repeatable.", multiple=True, parse=_parse_pairs),
         Option("--fullgraph", "fullgraph", "", "The 'fullgraph' argument of torch.compile: a graph break is an error."),
+        Option("--preset", "preset", "NAME", "Set of options: dashboard measures as PyTorch's dashboard does; torchstone.toml may define others. Options given beside it go before it.", parse=_parse_preset),
+        Option("--tf32", "tf32", "on|off", "Let float32 matrix products on a GPU use TF32 (default: torch's choice).", choices=SWITCH, parse=_parse_switch),
+        Option("--half-reductions", "half_reductions", "on|off", "Let mathematical attention on a GPU add up in float16 and bfloat16 (default: torch's choice).", choices=SWITCH, parse=_parse_switch),
+        Option("--cuda-graphs", "cuda_graphs", "on|off", "Let inductor use CUDA graphs (default: as --compile-mode says).", choices=SWITCH, parse=_parse_switch),
+        Option("--labels", "labels", "on|off", "Give labels to models in inference, too, so that the loss is part of the call (default: off).", choices=SWITCH, parse=_parse_switch),
+        Option("--batch-set", "batch_set", "SET", "own (default), or dashboard: the batch sizes of PyTorch's dashboard.", choices=BATCH_SETS),
         Option("--import", "imports", "MODULE", "Import this module first; it may register a backend or a device. Repeatable.", multiple=True),
     ),
     *in_section(
@@ -105,7 +124,7 @@ OPTIONS = (
         "Workers",
         Option("--threads", "threads", "N", "Threads of torch (default: torch's own choice; 1 for the instructions probe).", parse=parse_count),
         Option("--compile-threads", "compile_threads", "N", "Compiler processes of each worker (default: 1).", parse=parse_count),
-        Option("--jobs", "jobs", "N", "Cases to run at once; only one is timed at a time (default: as many as the cores allow with --threads each; 1 on an accelerator). Scaling rounds never run at once.", short="-j", parse=parse_count),
+        Option("--jobs", "jobs", "N", "Cases to run at once; only one is timed at a time on a device (default: as many as the cores allow with --threads each; on an accelerator, as many as cores and memory allow). Scaling rounds never run at once.", short="-j", parse=parse_count),
         Option("--memory-limit", "memory_limit", "SIZE", "End a case that uses more memory, such as 8GB.", parse=parse_bytes),
         Option("--start", "start", "HOW", "How to start workers: auto (default), fork or spawn. Compile times differ between fork and spawn.", choices=STARTS),
         Option("--cache", "cache", "KIND", "cold (default): every case compiles from scratch. warm: keep compiled code between runs.", choices=CACHES),

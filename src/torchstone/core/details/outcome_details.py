@@ -28,12 +28,27 @@ class AccuracyDetails(Struct, frozen=True, gc=False, omit_defaults=True, forbid_
     why_cosine: str = ""
 
 
+class TorchSettingsDetails(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+    """Settings of torch that a case was measured under; None if the device does not have them, or torch does not say.
+
+    ``tf32``: float32 matrix products may use TF32; ``half_reductions``: mathematical attention may add up in half
+    precision; ``cuda_graphs``: the compiled side uses CUDA graphs; ``labels``: a model got labels in inference.
+    ``attention`` is the implementation that the model states, and the kernels that torch may choose for it.
+    """
+
+    tf32: bool | None = None
+    half_reductions: bool | None = None
+    cuda_graphs: bool | None = None
+    labels: bool | None = None
+    attention: str = ""
+
+
 class OutcomeDetails(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """Details of an outcome besides its measurements; unknown fields have their defaults.
 
     ``duration`` is in seconds, ``phases`` has the seconds of each phase, ``left_out`` says for each metric that is absent on purpose why it is. ``category`` and
     ``description`` are those of counted work. ``profile`` is the breakdown of an instruction count, which ``analyze.profiles`` reads. ``log`` is the end of what a
-    case that passed printed; the log of one that failed belongs to its failure.
+    case that passed printed; the log of one that failed belongs to its failure. ``device`` is the accelerator that the case was measured on, such as ``cuda:1``.
     """
 
     duration: _Seconds | None = None
@@ -46,6 +61,8 @@ class OutcomeDetails(Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
     log: str = ""
     compile_cache: CacheDetails | None = None
     scaling: RoundDetails | None = None
+    torch: TorchSettingsDetails | None = None
+    device: str = ""
 
 
 NO_OUTCOME_DETAILS = OutcomeDetails()

@@ -15,6 +15,7 @@ from msgspec import Struct
 from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.errors import printable
 from torchstone.core.records import Case
+from torchstone.core.run_settings import name_choices
 from torchstone.core.text.redaction import redact
 from torchstone.core.vocabulary import Probe
 from torchstone.measure.code.git import ask_git
@@ -154,7 +155,7 @@ def _of_folders(settings: Settings) -> Iterator[ExecutedItem]:
             yield ExecutedItem(
                 f"writing to the folder {_shown(folder)}", (os.path.realpath(folder),), problem=problem
             )
-    cache = warm_cache_folder()
+    cache = warm_cache_folder(name_choices(settings))
     if (
         settings.cache == "warm"
         and os.path.lexists(cache)

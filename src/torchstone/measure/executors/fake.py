@@ -20,6 +20,7 @@ from torchstone.worker.protocol.replies import (
     CaseDetails,
     CaseReply,
     CollectivesFound,
+    DeviceWanted,
     EnvironmentFound,
     FailureReport,
     LookingAt,
@@ -50,11 +51,18 @@ class Prints:
     text: str
 
 
-Step = Reply | Message | bytes | Prints
-"""The next action of a fake worker: send a reply, a message or a raw line, or print."""
+@dataclass(frozen=True)
+class Works:
+    """A step of a script: the worker is busy until it has been looked at this often."""
+
+    looks: int
+
+
+Step = Reply | Message | bytes | Prints | Works
+"""The next action of a fake worker: send a reply, a message or a raw line, print, or be busy."""
 
 Script = Generator[Step, Order | None, int | None]
-"""The actions of a fake worker; resumed with an order after ``TurnWanted``, ``TurnReady`` and ``TurnTaken``. Returns the exit code."""
+"""The actions of a fake worker; resumed with an order after ``TurnWanted``, ``DeviceWanted``, ``TurnReady`` and ``TurnTaken``. Returns the exit code."""
 
 
 class FakeWorker(Worker):
@@ -66,7 +74,15 @@ class FakeWorker(Worker):
         log_read, self._log_write = os.pipe()
         super().__init__(NO_PROCESS, Channel(ours), log_read)
         self._script = script
+        self._looks = 0
         self._advance(None)
+
+    def look(self) -> None:
+        """Resume a script that is busy, if it has been looked at often enough."""
+        if self._looks and self.exit_code is None:
+            self._looks -= 1
+            if not self._looks:
+                self._advance(None)
 
     def send(self, order: Order) -> None:
         """Resume the script with an order."""
@@ -83,7 +99,7 @@ class FakeWorker(Worker):
         """Do nothing: a script has no stacks."""
 
     def _advance(self, order: Order | None) -> None:
-        """Execute steps until the script waits for an order, or ends."""
+        """Execute steps until the script waits for an order, is busy, or ends."""
         try:
             step = self._script.send(order)
             while not self._do(step):
@@ -93,6 +109,9 @@ class FakeWorker(Worker):
 
     def _do(self, step: Step) -> bool:
         """Execute one step; return whether the script now waits for an order."""
+        if isinstance(step, Works):
+            self._looks = step.looks
+            return True
         if isinstance(step, Prints):
             os.write(self._log_write, step.text.encode())
             return False
@@ -100,7 +119,7 @@ class FakeWorker(Worker):
             self._theirs.sendall(b"\n" + step + b"\n")
             return False
         self._theirs.sendall(b"\n" + encode(step if isinstance(step, dict) else encode_reply(step)))
-        return isinstance(step, TurnWanted | TurnReady | TurnTaken)
+        return isinstance(step, TurnWanted | DeviceWanted | TurnReady | TurnTaken)
 
     def _end(self, code: int) -> None:
         self.exit_code = code
@@ -114,10 +133,12 @@ class FakeLauncher:
     def __init__(self, start: str, answer: Callable[[Job], Script]) -> None:
         self.start = start
         self._answer = answer
+        self._workers: list[FakeWorker] = []
 
     def launch(self, job: Job) -> Worker:
         """Start a worker that answers a job."""
-        return FakeWorker(self._answer(job))
+        self._workers.append(FakeWorker(self._answer(job)))
+        return self._workers[-1]
 
     def wait_until_ready(self, timeout: float) -> KeeperReady:  # noqa: ARG002  (it is ready at once)
         """Return at once: nothing is loaded."""
@@ -132,20 +153,30 @@ class FakeLauncher:
         return lambda: None
 
     def poll(self) -> None:
-        """Do nothing: fake workers record their own exit."""
+        """Let busy workers go on; they record their own exit."""
+        self._workers = [worker for worker in self._workers if worker.exit_code is None]
+        for worker in self._workers:
+            worker.look()
 
     def close(self) -> None:
         """Do nothing: the owner of a worker closes it."""
 
 
 class FakeExecutor:
-    """Answers surveys with these benchmarks, and measuring jobs with a script; ``jobs`` records all jobs."""
+    """Answers surveys with these benchmarks, and measuring jobs with a script; ``jobs`` records all jobs.
+
+    ``accelerators`` are the names of the machine's fake ``cuda`` devices.
+    """
 
     def __init__(
-        self, measure: Callable[[MeasureJob], Script], benchmarks: Sequence[BenchmarkFound] = ()
+        self,
+        measure: Callable[[MeasureJob], Script],
+        benchmarks: Sequence[BenchmarkFound] = (),
+        accelerators: Sequence[str] = (),
     ) -> None:
         self._measure = measure
         self._benchmarks = tuple(benchmarks)
+        self._accelerators = tuple(accelerators)
         self.jobs: list[Job] = []
 
     def open(self, request: LauncherRequest) -> FakeLauncher:
@@ -161,7 +192,7 @@ class FakeExecutor:
     def _survey(self, job: SurveyJob) -> Script:
         yield Ready(NO_PROCESS)
         yield LookingAt("")
-        yield survey_reply(job, self._benchmarks)
+        yield survey_reply(job, self._benchmarks, self._accelerators)
         return 0
 
 
@@ -172,15 +203,19 @@ def _prime(job: PrimeJob) -> Script:
     return 0
 
 
-def survey_reply(job: SurveyJob, benchmarks: Sequence[BenchmarkFound]) -> SurveyReply:
+def survey_reply(
+    job: SurveyJob, benchmarks: Sequence[BenchmarkFound], accelerators: Sequence[str] = ()
+) -> SurveyReply:
     """Return the survey of a machine with one processor, on which every source defines these benchmarks."""
     sources = tuple(SourceFound(source, tuple(benchmarks)) for source in job.sources)
     if not job.torch:
         return SurveyReply(sources, (), ())
     environment = EnvironmentFound(
         machine={"cpu": {"model": "fake"}, "cores": {"logical": 2, "allowed": 2}},
-        device="cpu",
-        accelerators=(),
+        device="cuda" if accelerators else "cpu",
+        accelerators=tuple(
+            {"index": number, "name": name, "memory": 80 << 30} for number, name in enumerate(accelerators)
+        ),
         software={
             "python": {"version": "3.12.0", "implementation": "CPython"},
             "torch": {"version": "2.9.0"},
@@ -193,8 +228,8 @@ def survey_reply(job: SurveyJob, benchmarks: Sequence[BenchmarkFound]) -> Survey
         sources,
         (),
         (),
-        devices=dict.fromkeys(job.devices or ("cpu",), ""),
-        available=("cpu",),
+        devices=dict.fromkeys(job.devices or ("cuda" if accelerators else "cpu",), ""),
+        available=("cpu", "cuda") if accelerators else ("cpu",),
         backends=("inductor", "eager", "none"),
         collectives=CollectivesFound(("gloo",), "gloo", 2),
         refused={},

@@ -7,7 +7,7 @@ from functools import partial
 from importlib import import_module
 
 from torchstone.define.benchmarks import Benchmark, Check, Suite, Work
-from torchstone.suites.huggingface.recipes import RECIPES
+from torchstone.suites.huggingface.recipes import DIVISORS, RECIPES
 from torchstone.suites.model_preparation import prepare
 
 LOOSE_INFERENCE = {"GPT2ForSequenceClassification"}
@@ -18,7 +18,14 @@ _HALF = {"float16": 4e-3, "bfloat16": 5e-3, "amp": 5e-3}
 def collect() -> Sequence[Benchmark]:
     """Return the models, sorted by name."""
     return [
-        Benchmark(name, partial(_build, name), recipe.batch_size, 1, check=partial(check, name))
+        Benchmark(
+            name,
+            partial(_build, name),
+            recipe.batch_size,
+            1,
+            check=partial(check, name),
+            dashboard_batch_size=max(1, recipe.batch_size // DIVISORS.get(name, 1)),
+        )
         for name, recipe in RECIPES.items()
     ]
 
@@ -46,10 +53,14 @@ def _build(
     dtype: str = "float32",
     device: str = "cpu",
     size: str = "full",
+    *,
+    labels: bool = False,
 ) -> Work:
     """Build a model; torch and transformers are imported only now."""
     build = import_module("torchstone.suites.huggingface.models").build
-    work: Work = build(name, RECIPES[name], batch_size, mode, dtype, device, size)
+    work: Work = build(
+        name, RECIPES[name], batch_size, dtype, device, size, labels=labels or mode == "training"
+    )
     return work
 
 

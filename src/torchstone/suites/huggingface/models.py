@@ -19,8 +19,10 @@ FIRST_TOKEN = 8
 NEARLY_NO_DROPOUT = 1e-30
 
 
-def build(name: str, recipe: Recipe, batch_size: int, mode: str, dtype: str, device: str, size: str) -> Work:
-    """Return a model with its inputs, created on its device: filling billions of weights on a CPU takes minutes."""
+def build(
+    name: str, recipe: Recipe, batch_size: int, dtype: str, device: str, size: str, *, labels: bool
+) -> Work:
+    """Return a model with its inputs, among them labels if asked, created on its device: filling billions of weights on a CPU takes minutes."""
     if dtype not in recipe.dtypes:
         raise NotImplementedError(f"{name} runs in {', '.join(recipe.dtypes)} only, not in {dtype}")
     sizes = recipe.small if size == "small" else recipe.full
@@ -29,7 +31,7 @@ def build(name: str, recipe: Recipe, batch_size: int, mode: str, dtype: str, dev
         model = find_class(recipe.model)(configuration)
         length = SMALL_LENGTH if size == "small" else recipe.length
         inputs = make_inputs(recipe.task, configuration, batch_size, length)
-        if mode == "training":
+        if labels:
             inputs |= make_labels(recipe.task, configuration, inputs)
     return Work(model, (), inputs, loss_of)
 
@@ -78,7 +80,7 @@ def make_inputs(task: str, configuration: Any, batch_size: int, length: int) -> 
 
 
 def make_labels(task: str, configuration: Any, inputs: dict[str, Tensor]) -> dict[str, Tensor]:  # noqa: ANN401  (as above)
-    """Return the additional inputs for training."""
+    """Return the additional inputs for computing the loss."""
     tokens = inputs["input_ids"]
     batch_size, length = tokens.shape
     if task == "classification":

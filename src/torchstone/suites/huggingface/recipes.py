@@ -238,3 +238,44 @@ RECIPES: dict[str, Recipe] = {
         32, "ConvBertForMaskedLM", "ConvBertConfig", 512, {**BERT, "embedding_size": 128}
     ),
 }
+
+DIVISORS = {
+    **dict.fromkeys(("BlenderbotForCausalLM",), 8),
+    **dict.fromkeys(
+        (
+            "DebertaV2ForMaskedLM",
+            "M2M100ForConditionalGeneration",
+            "MegatronBertForCausalLM",
+            "PegasusForCausalLM",
+            "XGLMForCausalLM",
+        ),
+        4,
+    ),
+    **dict.fromkeys(
+        (
+            "AlbertForMaskedLM",
+            "AllenaiLongformerBase",
+            "BartForCausalLM",
+            "BertForMaskedLM",
+            "DistilBertForMaskedLM",
+            "DistillGPT2",
+            "ElectraForCausalLM",
+            "GPT2ForSequenceClassification",
+            "GoogleFnet",
+            "LayoutLMForMaskedLM",
+            "MBartForCausalLM",
+            "MT5ForConditionalGeneration",
+            "MobileBertForMaskedLM",
+            "OPTForCausalLM",
+            "PLBartForCausalLM",
+            "RobertaForCausalLM",
+            "T5ForConditionalGeneration",
+            "T5Small",
+            "TrOCRForCausalLM",
+            "XLNetLMHeadModel",
+            "YituTechConvBert",
+        ),
+        2,
+    ),
+}
+"""What PyTorch's dashboard divides the batch sizes by."""

@@ -36,8 +36,8 @@ from torchstone.worker.probes.subject import (
     read_random_state,
     seed_everything,
 )
+from torchstone.worker.protocol.case_findings import AccuracyFound
 from torchstone.worker.protocol.jobs import NO_COMPILER
-from torchstone.worker.protocol.replies import AccuracyFound
 
 STEPS = 2
 LEARNING_RATE = 0.01

@@ -40,6 +40,14 @@ class Device:
             return None
 
     @property
+    def place(self) -> str:
+        """Return which device this is, such as ``cuda:1``; empty for the CPU, of which there is one."""
+        if self.type == "cpu":
+            return ""
+        index = self.device.index
+        return f"{self.type}:{torch.accelerator.current_device_index() if index is None else index}"
+
+    @property
     def synchronize(self) -> Callable[[], None]:
         """Return a function that waits until the device has finished; it does nothing on a CPU."""
         return _do_nothing if self.type == "cpu" else torch.accelerator.synchronize

@@ -13,6 +13,7 @@ from torchstone.core.vocabulary import COMPILE_SECONDS
 from torchstone.define.benchmarks import Work
 from torchstone.worker.failures import is_out_of_memory
 from torchstone.worker.probes.compiler.capture import add_capture, read_capture, reset_capture
+from torchstone.worker.probes.compiler.compiling_apart import watch_compiler
 from torchstone.worker.probes.device_time.device_results import add_device_times, take_device_times
 from torchstone.worker.probes.device_time.device_times import DeviceTimes
 from torchstone.worker.probes.outputs.values import tensors_in
@@ -44,18 +45,19 @@ def measure_performance(
     inputs = _versions(work)
     with gradient_mode(target.mode):
         clock.enter("eager")
-        with ending_as("warmup_failed", "eager_1st_run_OOM", is_out_of_memory):
+        with ending_as("warmup_failed", "eager_1st_run_OOM", is_out_of_memory), clock.using_device():
             reset_capture()
             seed_everything()
-            eager_warm_up = warm_up(own.watch(eager), target.device)
+            eager_warm_up = warm_up(own.watch(eager), target.device, clock)
             own.forget()
             _note_own_compiling(result)
         clock.enter("compile")
-        with ending_as("fail_to_run", "OOM", is_out_of_memory):
+        with ending_as("fail_to_run", "OOM", is_out_of_memory), clock.using_device():
+            watch_compiler(clock)
             reset_capture()
             seed_everything()
             compiled = make_call(work, target, target.compile(work.model))
-            compiled_warm_up = warm_up(own.watch(compiled), target.device)
+            compiled_warm_up = warm_up(own.watch(compiled), target.device, clock)
             own.forget()
             captured = read_capture()
         _add_warm_ups(result, eager_warm_up, compiled_warm_up, target, identity)

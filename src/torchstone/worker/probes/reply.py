@@ -6,7 +6,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.worker.machine.clock import monotonic
@@ -29,6 +29,12 @@ class Reporter(Protocol):
 
     def end_turn(self) -> None:
         """Let another worker time."""
+
+    def wait_for_device(self) -> None:
+        """Wait until no other worker is timing on the device."""
+
+    def release_device(self) -> None:
+        """Let another worker time on the device."""
 
 
 class Stopped(Exception):  # noqa: N818  (not an error of ours: how a case ended)
@@ -80,9 +86,16 @@ def _plain_number(value: Any) -> float:  # noqa: ANN401  (a user's number may be
 
 
 class PhaseClock:
-    """Report each phase to the parent, and record how long it took."""
+    """Report each phase to the parent, and record how long it took.
 
-    def __init__(self, reporter: Reporter, result: Result) -> None:
+    With ``shares_device``, this worker has to ask before it uses its device. ``waited`` is how many seconds it has
+    waited for that: they count towards no phase.
+    """
+
+    def __init__(self, reporter: Reporter, result: Result, *, shares_device: bool = False) -> None:
+        self.shares_device = shares_device
+        self.waited = 0.0
+        self._use: Literal["none", "shared", "alone"] = "none"
         self._reporter = reporter
         self._result = result
         self._seconds: dict[str, float] = {}
@@ -111,14 +124,54 @@ class PhaseClock:
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
         """Hold the turn, alone among all workers; waiting counts towards no phase."""
-        phase = self._phase
-        self.leave()
-        self._reporter.wait_for_turn()
-        self.enter(phase)
+        used = self.pause_device()
+        with self._waiting():
+            self._reporter.wait_for_turn()
+        self._use = "alone"
         try:
             yield
         finally:
+            self._use = "none"
             self._reporter.end_turn()
+            if used:
+                self.resume_device()
+
+    @contextlib.contextmanager
+    def using_device(self) -> Iterator[None]:
+        """Use the device, but not while another worker is timed on it; may be nested."""
+        acquired = self.resume_device()
+        try:
+            yield
+        finally:
+            if acquired:
+                self.pause_device()
+
+    def resume_device(self) -> bool:
+        """Ask for the device, and wait for it; return False if that is not necessary."""
+        if not self.shares_device or self._use != "none":
+            return False
+        with self._waiting():
+            self._reporter.wait_for_device()
+        self._use = "shared"
+        return True
+
+    def pause_device(self) -> bool:
+        """Leave the device to others; return False if it was not in use."""
+        if self._use != "shared":
+            return False
+        self._use = "none"
+        self._reporter.release_device()
+        return True
+
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Stop the clock of the phase."""
+        phase, since = self._phase, monotonic()
+        self.leave()
+        yield
+        self.waited += monotonic() - since
+        if phase:
+            self.enter(phase)
 
 
 @contextlib.contextmanager

@@ -6,16 +6,18 @@ from dataclasses import replace
 from functools import partial
 
 from torchstone.core.caution_kinds import CautionKind
-from torchstone.define.benchmarks import Benchmark, Check
+from torchstone.define.benchmarks import LABELS, Benchmark, Check, Work
 from torchstone.define.counted import Counted
 from torchstone.worker.probes.accuracy import AccuracyPlan, measure_accuracy
 from torchstone.worker.probes.compile_cache import measure_scenario
+from torchstone.worker.probes.compiler.compiling_apart import watch_compiler
+from torchstone.worker.probes.compiler.torch_settings import read_torch_settings
 from torchstone.worker.probes.counting.compiled_model import CompiledModel
 from torchstone.worker.probes.instructions import measure_instructions
 from torchstone.worker.probes.performance import measure_performance
 from torchstone.worker.probes.reply import Exchange, PhaseClock, Result, Stopped
 from torchstone.worker.probes.reported_metrics import MetricCollector
-from torchstone.worker.probes.subject import Origin, build, read_target
+from torchstone.worker.probes.subject import Origin, Target, build, read_target
 from torchstone.worker.probes.timing import StopRule
 from torchstone.worker.probes.turns import look_at_code, pin, scatter_memory, take_turns
 from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, MeasureOptions, PairPart
@@ -39,12 +41,13 @@ def run_case(
         return
     axes = job.axes
     target = read_target(axes)
-    target.device.activate()
+    with clock.using_device():
+        target.device.activate()
     check = _check(benchmark, axes)
     if job.probe == "accuracy" and check.skip:
         result.status, result.message = "pass_due_to_skip", check.skip
         return
-    make = partial(build, benchmark, target, axes.batch_size, axes.size)
+    make = partial(_make, benchmark, target, axes, clock, result)
     own = MetricCollector(benchmark.metrics)
     if job.probe in _NOT_KEPT and benchmark.metrics is not None:
         result.caution(CautionKind.OWN_METRICS_NOT_KEPT, probe=job.probe)
@@ -74,8 +77,20 @@ def run_case(
         return
     pin(pair.cores)
     plan = _accuracy_plan(job.options)
-    measure_accuracy(Origin(work, make), target, check, plan, clock, result, job.identity)
+    with clock.using_device():
+        watch_compiler(clock)
+        measure_accuracy(Origin(work, make), target, check, plan, clock, result, job.identity)
     _add_code(pair, result)
+
+
+def _make(benchmark: Benchmark, target: Target, axes: CaseAxes, clock: PhaseClock, result: Result) -> Work:
+    """Build the work, and record where and under which settings of torch it is measured."""
+    with clock.using_device():
+        work = build(benchmark, target, axes.batch_size, axes.size, axes.labels)
+    labels = axes.labels and LABELS in benchmark.takes
+    found = read_torch_settings(work, target, labels)
+    result.details = replace(result.details, torch=found, device=target.device.place)
+    return work
 
 
 def _add_code(pair: PairPart, result: Result) -> None:

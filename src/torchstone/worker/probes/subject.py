@@ -91,8 +91,10 @@ def read_random_state(device: torch.device) -> list[torch.Tensor]:
     return states
 
 
-def build(benchmark: Benchmark, target: Target, batch_size: int | None, size: str) -> Work:
-    """Build model and inputs, and move both to the device and dtype."""
+def build(
+    benchmark: Benchmark, target: Target, batch_size: int | None, size: str, labels: bool = False
+) -> Work:
+    """Build model and inputs, and move both to the device and dtype. With ``labels``, a model gets them in inference, too."""
     seed_everything()
     work = benchmark.make(
         batch_size=batch_size,
@@ -100,6 +102,7 @@ def build(benchmark: Benchmark, target: Target, batch_size: int | None, size: st
         dtype=target.dtype,
         device=str(target.device.device),
         size=size,
+        labels=labels or None,
     )
     dtype = {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(target.dtype)
     return place(work, target.device.device, dtype, target.mode)

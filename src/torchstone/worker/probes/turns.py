@@ -18,8 +18,9 @@ from torchstone.worker.probes.slowing import slow_down
 from torchstone.worker.probes.subject import Target, gradient_mode, make_call, seed_everything
 from torchstone.worker.probes.timing import TASKS, Call, choose_block, time_block
 from torchstone.worker.probes.warm_up import WARM_UP_CALLS
+from torchstone.worker.protocol.case_findings import CodeFound
 from torchstone.worker.protocol.jobs import CodeTree, MakeCalls, PairPart
-from torchstone.worker.protocol.replies import CodeFound, TurnReady, TurnTaken
+from torchstone.worker.protocol.replies import TurnReady, TurnTaken
 
 _BLOCKS = 400
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchstone.worker.probes.device import Device
+from torchstone.worker.probes.reply import PhaseClock
 
 WARM_UP_CALLS = 5
 STANDARD_ERRORS = 5  # standard errors by which a difference must exceed zero
@@ -57,16 +58,19 @@ class WarmUpDifference:
         )
 
 
-def warm_up(call: Callable[[], Any], device: Device) -> WarmUp:
-    """Make the first calls, as many on both sides, so that their difference is the cost of compiling."""
+def warm_up(call: Callable[[], Any], device: Device, clock: PhaseClock) -> WarmUp:
+    """Make the first calls, as many on both sides, so that their difference is the cost of compiling.
+
+    Waiting for the device is not counted.
+    """
     knows_peak = device.reset_peak()
     times = []
     device.synchronize()
     for _ in range(WARM_UP_CALLS):
-        start = time.perf_counter()
+        start, waited = time.perf_counter(), clock.waited
         call()
         device.synchronize()
-        times.append(time.perf_counter() - start)
+        times.append(time.perf_counter() - start - (clock.waited - waited))
     return WarmUp(tuple(times), device.peak_bytes() if knows_peak else None)
 
 

@@ -46,7 +46,7 @@ class PrimeJob:
 
 @dataclass(frozen=True)
 class CaseAxes:
-    """The axes of a case, and further options of ``torch.compile``."""
+    """The axes of a case, and further options of ``torch.compile``. With ``labels``, models get labels in inference, too."""
 
     device: str
     backend: str
@@ -58,6 +58,20 @@ class CaseAxes:
     compile_mode: str | None = None
     fullgraph: bool = False
     options: dict[str, Json] | None = None
+    labels: bool = False
+
+
+@dataclass(frozen=True)
+class TorchSettings:
+    """Settings of torch itself; None leaves one to torch.
+
+    ``tf32`` allows TF32 in float32 matrix products, ``half_reductions`` lets mathematical attention add up in
+    float16 and bfloat16, ``cuda_graphs`` lets inductor record CUDA graphs.
+    """
+
+    tf32: bool | None = None
+    half_reductions: bool | None = None
+    cuda_graphs: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -159,7 +173,10 @@ class PairPart:
 
 @dataclass(frozen=True)
 class MeasureJob:
-    """Measure one case. ``environment`` has the worker's variables; ``start`` and ``cache`` distinguish compile times."""
+    """Measure one case. ``environment`` has the worker's variables; ``start`` and ``cache`` distinguish compile times.
+
+    With ``shares_device``, other workers may use the device at the same time, so this one asks before it does.
+    """
 
     source: SourceMessage
     benchmark: str
@@ -175,6 +192,8 @@ class MeasureJob:
     scenario: Scenario | None = None
     round: RoundPart | None = None
     pair: PairPart | None = None
+    torch: TorchSettings = TorchSettings()
+    shares_device: bool = False
 
     @property
     def identity(self) -> dict[str, str]:
@@ -210,7 +229,7 @@ def decode_job(message: Message) -> Job:
 
 @dataclass(frozen=True)
 class GiveTurn:
-    """The worker may time: no other worker is timing."""
+    """The worker may time, or use its device: no other worker is timing there."""
 
     turn: bool = True
 

@@ -9,6 +9,12 @@ from typing import Annotated, Literal
 from torchstone.core.details.metric_definitions import Better, name_problem, unit_problem
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import is_known_status
+from torchstone.worker.protocol.case_findings import (
+    AccuracyFound,
+    CodeFound,
+    GraphBreakFound,
+    TorchSettingsFound,
+)
 from torchstone.worker.protocol.caution_message import CautionMessage
 from torchstone.worker.protocol.codec import (
     AtLeast,
@@ -59,6 +65,16 @@ class TurnEnded:
 
 
 @dataclass(frozen=True)
+class DeviceWanted:
+    """The worker waits until no other worker is timing on its device, to use it without being timed."""
+
+
+@dataclass(frozen=True)
+class DeviceReleased:
+    """The worker does not use its device for now."""
+
+
+@dataclass(frozen=True)
 class LookingAt:
     """The survey is about to import this file; empty after the last one."""
 
@@ -85,25 +101,6 @@ class TurnTaken:
 
 
 @dataclass(frozen=True)
-class CodeFound:
-    """Origin of a worker's code: modules from outside the worktree, and imported files of the worktree."""
-
-    strays: tuple[str, ...]
-    imported: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class GraphBreakFound:
-    """One reason for graph breaks, with its count and place."""
-
-    reason: str
-    count: Count
-    place: str
-    source: str
-    fallback: bool = False
-
-
-@dataclass(frozen=True)
 class CacheLookUp:
     """One look-up in a compile cache, with its key and the parts of the key."""
 
@@ -114,17 +111,6 @@ class CacheLookUp:
     reason: str
     unsaved: str
     parts: dict[str, str]
-
-
-@dataclass(frozen=True)
-class AccuracyFound:
-    """Method of comparing outputs; see ``core.details.outcome_details.AccuracyDetails``."""
-
-    tolerance: float | None = None
-    cosine: bool | None = None
-    rebuilt: str = ""
-    reference: str = ""
-    why_cosine: str = ""
 
 
 @dataclass(frozen=True)
@@ -143,6 +129,8 @@ class CaseDetails:
     category: str | None = None
     description: str | None = None
     profile: dict[str, Json] | None = None
+    torch: TorchSettingsFound | None = None
+    device: str = ""
     code: CodeFound | None = None
     offers: dict[str, str] | None = None
     look_ups: dict[str, dict[str, Count]] | None = None
@@ -254,6 +242,7 @@ class BenchmarkFound:
     takes: tuple[str, ...] = ()
     probes: tuple[str, ...] = ()
     metrics: str = ""
+    dashboard_batch_size: BatchSize | None = None
 
 
 @dataclass(frozen=True)
@@ -342,6 +331,8 @@ Reply = (
     | PhaseReply
     | TurnWanted
     | TurnEnded
+    | DeviceWanted
+    | DeviceReleased
     | LookingAt
     | TurnReady
     | TurnTaken
@@ -360,7 +351,12 @@ _SINGLE: dict[str, tuple[type[Reply], str]] = {
     "looking_at": (LookingAt, "path"),
     "primed": (Primed, "template"),
 }
-_BARE: dict[str, type[TurnWanted | TurnEnded]] = {"want": TurnWanted, "done": TurnEnded}
+_BARE: dict[str, type[TurnWanted | TurnEnded | DeviceWanted | DeviceReleased]] = {
+    "want": TurnWanted,
+    "done": TurnEnded,
+    "want_device": DeviceWanted,
+    "release_device": DeviceReleased,
+}
 _FLAT: dict[str, type[Reply]] = {"each": TurnReady, "took": TurnTaken}
 
 

@@ -74,9 +74,9 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None, trust: bool) -> 
             found = survey_again(run, [cases[0].suite], session)
             check_axes_stated(cases, found, path)
             check_hosts(run, cases, session)
-        for difference in differences(environment_of(found), run.environment):
+        for difference in differences(environment_of(found, run.settings), run.environment):
             display.say(f"caution: changed since the run: {difference}")
-        for unknown in unknowns(environment_of(found), run.environment):
+        for unknown in unknowns(environment_of(found, run.settings), run.environment):
             display.say(f"caution: {unknown}")
         limits = WorkerLimits(settings.timeout, settings.memory_limit)
         outcomes = list(_measure(run, cases, repeats, lambda: session.supervisor(settings, limits, display)))

@@ -15,8 +15,9 @@ import torch
 from torch._dynamo import utils
 
 from torchstone.core.vocabulary import COMPILE_SECONDS
+from torchstone.worker.probes.compiler.compiling_apart import waited_in_benchmarks, watch_again
 from torchstone.worker.probes.reply import Result
-from torchstone.worker.protocol.replies import GraphBreakFound
+from torchstone.worker.protocol.case_findings import GraphBreakFound
 
 MOST_REASONS = 50
 LONGEST_REASON = 2_000
@@ -58,6 +59,7 @@ def add_capture(result: Result, captured: Capture, identity: dict[str, str]) -> 
 def reset_capture() -> None:
     """Reset the compiler and its statistics in this process."""
     torch._dynamo.reset()
+    watch_again()
     utils.counters.clear()
     utils.compilation_time_metrics.clear()
     utils.graph_break_reasons.clear()
@@ -96,7 +98,7 @@ def _compile_seconds() -> float:
     """Return torch's own compile time of whole frames and backward graphs, which excludes running the model."""
     timers = utils.compilation_time_metrics
     found = (next((timers[name] for name in names if name in timers), ()) for names in _COMPILE_TIMERS)
-    return float(sum(map(sum, found)))
+    return max(0.0, float(sum(map(sum, found))) - waited_in_benchmarks())
 
 
 def _recompiles() -> list[str]:
