@@ -19,6 +19,7 @@ from torchstone.core.run_file import encode_run
 from torchstone.core.text.safe_text import defuse_cell
 from torchstone.formats import recognise
 from torchstone.formats.convert import convert
+from torchstone.formats.summary_csv import interval_of
 
 CASE = Case("mlp", "performance", "smoke", Variant("cpu", "inductor", dynamic=True, batch_size=4))
 
@@ -71,6 +72,12 @@ def test_without_a_stated_interval_the_trials_give_one() -> None:
     assert 9.6 < float(row["low"]) < 9.9 < float(row["value"]) < 10.3 < float(row["high"]) < 10.6
     (row,) = rows_of(measured(Measurement("abs_latency", (9.9, 10.1, 10, 10, 10.2, 10.4))))
     assert (row["low"], row["high"], row["trials"], row["samples"]) == ("", "", "1", "6")
+
+
+def test_equal_trials_have_an_interval_without_rounding() -> None:
+    for value in (272, 0.1, 1e-9):
+        found = Measurement("a", (value,) * 3, MeasurementDetails(trials=(1, 1, 1)))
+        assert interval_of(found) == (value, value)
 
 
 @pytest.mark.parametrize("interval", [(2.0, 1.0), (float("nan"), 1.0), (0.0, float("inf"))])

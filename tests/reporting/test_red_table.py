@@ -94,6 +94,26 @@ def test_cases_of_one_name_are_told_apart_by_their_axes(torchstone: Command, tmp
         assert {line.strip() for line in table} >= expected
 
 
+def test_the_probe_is_named_only_where_rows_differ_in_it(torchstone: Command, tmp_path: Path) -> None:
+    def both(factor: float, breaks: int) -> list[Outcome]:
+        found = []
+        for number, name in enumerate(("one", "two", "three", "four")):
+            found.append(passed(name, times(factor, seed=number + 1), case=case_of(name, **AXES)))
+            accuracy = case_of(name, "accuracy", **AXES)
+            found.append(passed(name, counts("graph_breaks", breaks), case=accuracy))
+        return found
+
+    write_run(tmp_path, "base.jsonl", both(1.0, 0))
+    write_run(tmp_path, "slow.jsonl", both(1.5, 0))
+    write_run(tmp_path, "worse.jsonl", both(1.5, 1))
+    one_probe = table_of(torchstone("check", "slow.jsonl", "--baseline", "base.jsonl").out)
+    assert {line.split()[0] for line in one_probe[1:]} == {"one", "two", "three", "four"}
+    assert "(performance)" not in "\n".join(one_probe)
+    two_probes = table_of(torchstone("compare", "base.jsonl", "worse.jsonl").out)
+    for probe in ("performance", "accuracy"):
+        assert sum(f" ({probe})" in line for line in two_probes) == 4
+
+
 def test_compare_shows_statuses_first_and_then_the_largest_counts(
     torchstone: Command, tmp_path: Path
 ) -> None:

@@ -65,6 +65,7 @@ from torchstone.formats.torch.v3_additions import (
     facts_of_case,
     facts_of_measurement,
     guess_probe,
+    read_indexes,
     read_sizes,
     state,
     written_name,
@@ -155,6 +156,7 @@ def _ways(benchmark: Fields) -> MeasurementDetails:
         counter = ORIGINAL_COUNTER
     start, cache = (text_at(told, OURS + key) for key in ("start", "cache"))
     trials = read_sizes(text_at(told, f"{OURS}trials"))
+    disturbed = read_indexes(text_at(told, f"{OURS}disturbed"))
     own = make_definition(better, unit) if better in DIRECTIONS else NO_DETAILS
     reported = reported if own.better else ""
     return structs.replace(
@@ -164,6 +166,7 @@ def _ways(benchmark: Fields) -> MeasurementDetails:
         counter=counter,
         definition=definition,
         trials=trials,
+        disturbed=disturbed,
         reported=reported,
     )
 

@@ -47,7 +47,8 @@ def red_lines(report: ReportView, groups: Sequence[RedGroup], page: TextPage) ->
     Nothing is cut: a name that leaves too little room for its numbers has a line of its own.
     """
     shown = groups[:MOST_LINES]
-    names = [printable(report.name_of(group.lead.case), _LONGEST) for group in shown]
+    are_mixed = len({group.lead.case.probe for group in shown}) > 1
+    names = [printable(report.name_of(group.lead.case, has_probe=are_mixed), _LONGEST) for group in shown]
     cells = [_cells(group) for group in shown]
     verdicts = list(dict.fromkeys(group.lead.verdict for group in shown))
     widths = [max(map(len, column)) for column in zip(_HEAD, *cells, strict=True)]

@@ -81,8 +81,8 @@ class ReportView(Protocol):
     def sort(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Sort rows of one verdict for display."""
 
-    def name_of(self, case: Case) -> str:
-        """Return the shortest unambiguous name of a case."""
+    def name_of(self, case: Case, *, has_probe: bool = True) -> str:
+        """Return the shortest unambiguous name of a case; without its probe if that is said elsewhere."""
 
     def finding_of(self, row: Row) -> str:
         """Return the finding in one line."""
