@@ -1,8 +1,8 @@
-"""Render tables as plain columns of text."""
+"""Render tables as plain columns of text, in which no name is cut."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -10,11 +10,14 @@ from torchstone.core.errors import printable
 from torchstone.core.text.safe_text import escape_commands, escape_lines
 
 if TYPE_CHECKING:
-    from torchstone.reporting.views.result_table import ResultTable
+    from torchstone.reporting.dialects.text_page import TextPage
+from torchstone.reporting.views.result_table import ResultTable
 
 WIDTH = 80
 _NARROWEST = 8
 _LONGEST_CELL = 1000  # longer than the id of any case
+_LONGEST_NAME = 400
+_INDENT, _BETWEEN = "  ", "  "
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str) -> str:
@@ -68,3 +71,45 @@ def _wrapped(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
     cells = [_wrap(cell, width, at_hyphens=False) or [""] for cell, width in zip(row, widths, strict=True)]
     for pieces in zip_longest(*cells, fillvalue=""):
         yield _line(pieces, widths)
+
+
+class NamedTable:
+    """Columns of rows that begin with the name of a case. A name that leaves too little room for its cells has a line of its own.
+
+    ``titles`` are the texts that may stand above the names.
+    """
+
+    def __init__(
+        self,
+        page: TextPage,
+        titles: Iterable[str],
+        head: Sequence[str],
+        rows: Iterable[tuple[str, Sequence[str]]],
+    ) -> None:
+        self._page = page
+        self._head = head
+        self._rows = [(printable(name, _LONGEST_NAME), cells) for name, cells in rows]
+        self._widths = [
+            max(map(len, column)) for column in zip(head, *(cells for _, cells in self._rows), strict=True)
+        ]
+        taken = len(_INDENT) + sum(len(_BETWEEN) + width for width in self._widths)
+        self._room = page.width - taken
+        fitting = [len(name) for name, _ in self._rows if len(name) <= self._room]
+        self._first = max([*fitting, *(len(title) - len(_INDENT) for title in titles)])
+
+    def head(self, title: str, color: str) -> str:
+        """Return the line above the rows."""
+        line = self._line(title.ljust(self._first + len(_INDENT)), self._head)
+        return self._page.paint(title, color) + self._page.paint(line[len(title) :], "dim")
+
+    def lines(self, number: int) -> Iterator[str]:
+        """Yield the line of a row; two if its name needs one."""
+        name, cells = self._rows[number]
+        if len(name) > self._room:
+            yield f"{_INDENT}{name}"
+            name = ""
+        yield self._line(f"{_INDENT}{name.ljust(self._first)}", cells)
+
+    def _line(self, first: str, cells: Sequence[str]) -> str:
+        padded = (cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True))
+        return _BETWEEN.join((first, *padded)).rstrip()

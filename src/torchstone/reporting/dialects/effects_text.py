@@ -9,7 +9,7 @@ from torchstone.core.records import Case
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.judgement import Overview, Row
-from torchstone.reporting.dialects.named_table import NamedTable
+from torchstone.reporting.dialects.columns import NamedTable
 from torchstone.reporting.dialects.text_page import INDENT, TextPage
 from torchstone.reporting.views.comparison_rows import ORDER, describe_mean
 from torchstone.reporting.views.effects import has_effect, is_unchanged, short_effect

@@ -11,7 +11,7 @@ from torchstone.core.records import Case
 from torchstone.core.text.units import format_change
 from torchstone.core.vocabulary import ACCURACY, Probe, Verdict
 from torchstone.gate.judgement import Row
-from torchstone.reporting.dialects.named_table import NamedTable
+from torchstone.reporting.dialects.columns import NamedTable
 from torchstone.reporting.dialects.text_page import TextPage
 from torchstone.reporting.views.report_view import (
     ReportView,
