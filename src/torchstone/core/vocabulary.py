@@ -59,7 +59,7 @@ STATUSES: dict[str, str] = {
     "worker_died": "the worker process crashed or was killed, and left no result",
     "worker_fail": "the original runner's name for worker_died",
     "warmup_failed": "the warm-up raised an error, before anything was timed",
-    NOT_AVAILABLE: "cannot be measured here: a device, library or counter that it needs is missing",
+    NOT_AVAILABLE: "cannot be measured here: a device, library, file or counter that it needs is missing",
     "not_bitwise_equivalent": "the outputs differ from those saved earlier",
     "fail_batch_invariance_at_N": "the results depend on the batch size; N is the first that differs",
     "fail_to_run_at_batch_N": "fails at batch size N",

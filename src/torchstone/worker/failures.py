@@ -6,6 +6,7 @@ import sys
 import traceback
 
 from torchstone.core.text.redaction import redact
+from torchstone.define.unavailable import NotAvailableError
 from torchstone.worker.probes.reply import tell
 from torchstone.worker.protocol.replies import FailureReport
 
@@ -23,6 +24,8 @@ _OUT_OF_MEMORY = (
 
 def status_of(error: BaseException, phase: str, probe: str) -> str:
     """Return the status for an error that no probe has handled: raised before the first run, or not an ``Exception``."""
+    if isinstance(error, NotAvailableError):
+        return "not_available"
     if phase in {"compile", "run", "compare"}:
         return "OOM" if is_out_of_memory(error) else "fail_to_run"
     if phase == "eager":

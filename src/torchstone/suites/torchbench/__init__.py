@@ -1,4 +1,4 @@
-"""Define the models of pytorch/benchmark, if the package ``torchbenchmark`` is installed."""
+"""Define the models of pytorch/benchmark, if the package ``torchbenchmark`` is installed; with random weights, nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -60,6 +60,17 @@ INFERENCE_ONLY = {
     "sam_fast",
     "simple_gpt",
 }
+
+ON_ACCELERATORS = {
+    "cm3leon_generate",
+    "llama_v2_7b_16h",
+    "moco",
+    "modded_nanogpt",
+    "sam_fast",
+    "simple_gpt",
+    "torchrec_dlrm",
+}
+"""Models that use libraries or kernels of accelerators: if they cannot be built on a CPU, that is why."""
 
 LOOSE = {
     "alexnet",
@@ -148,7 +159,9 @@ def _build(name: str, batch_size: int | None = None, mode: str = "inference", de
     if folder is None:
         raise ModuleNotFoundError(f"{name} is not installed: {ADVICE}", name=f"{PACKAGE}.models.{name}")
     build = import_module("torchstone.suites.torchbench.models").build
-    work: Work = build(f"{PACKAGE}.{folder}.{name}", batch_size, mode, device)
+    work: Work = build(
+        f"{PACKAGE}.{folder}.{name}", batch_size, mode, device, on_accelerator=name in ON_ACCELERATORS
+    )
     return work
 
 
