@@ -83,7 +83,7 @@ RESULT: dict[str, Any] = {
         "category": "c",
         "description": "d",
         "profile": {"phases": {"dynamo": 5}},
-        "code": {"strays": [], "imported": ["a.py"]},
+        "code": {"from_elsewhere": [], "imported": ["a.py"]},
     },
     "failure": {"phase": "run", "message": "boom", "traceback": "Traceback ..."},
     "cautions": [{"kind": "busy_machine", "numbers": {"rate": 12.5, "share": 0.25}, "names": {}}],
@@ -322,7 +322,8 @@ GOOD_PLAYER = player({"each": 1e6}, {"took": 1e6}, {"result": {**RESULT, "failur
 
 
 @pytest.mark.parametrize(
-    "ready", [{"each": 0.001, "strays": 5}, {"each": 1e-320}, {"each": 1e300}, {"each": True}, {"each": None}]
+    "ready",
+    [{"each": 0.001, "from_elsewhere": 5}, {"each": 1e-320}, {"each": 1e300}, {"each": True}, {"each": None}],
 )
 def test_a_worker_of_a_pair_whose_answer_does_not_fit_fails_alone(
     ready: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -478,7 +479,7 @@ def test_any_reports_of_ranks_add_up_to_an_outcome(measure: Callable[..., list[O
 def test_any_answers_of_a_pair_come_to_an_end(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ends = set()
     for seed, chance in enumerate(each_seed(count)):
-        real = {"each": 1e6, "strays": [], "imported": ["a.py"]}
+        real = {"each": 1e6, "from_elsewhere": [], "imported": ["a.py"]}
         ready = real if chance.random() < 0.5 else hostile(chance, real)
         took: Any = {"took": chance.choice((1e-6, 1e6, 1e18))}
         took = took if chance.random() < 0.5 else hostile(chance, took)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from live_processes import MARK, expect_no_process, read_run, wait_until
+from torchstone.core.records import Outcome
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "scancel")
 MISSING = [name for name in PROGRAMS if not shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")]
@@ -26,6 +27,9 @@ pytestmark = [
     ),
     pytest.mark.skipif(os.getuid() != 0, reason="a Slurm of one's own needs root"),
 ]
+
+LONGEST = 3600.0
+"""Seconds for a job: only one that hangs takes so long."""
 
 CONF = """
 ClusterName=test
@@ -104,43 +108,42 @@ def _count_idle(env: dict[str, str]) -> int:
     return done.stdout.split().count("idle")
 
 
-def test_srun_on_two_nodes_is_one_run_and_both_are_named(slurm: dict[str, str], tmp_path: Path) -> None:
-    mark = "slurm-two"
-    command = [
-        "srun",
-        "-N2",
-        "-n2",
-        sys.executable,
-        "-m",
-        "torchstone",
-        "run",
-        "scaling::mlp",
-        "--device",
-        "cpu",
+def run_with_srun(
+    slurm: dict[str, str], folder: Path, *tasks: str, ranks: str, mark: str
+) -> tuple[Outcome, ...]:
+    """Run a model in a job, and return its outcomes. A slow machine only takes longer: nothing here is about time.
+
+    The port is a free one, because the usual one follows from the job's number: another Slurm on this machine has the same.
+    """
+    command = ["srun", *tasks, sys.executable, "-m", "torchstone", "run", "scaling::mlp", "--device", "cpu"]
+    command += [
+        "--ranks",
+        ranks,
+        "--strategy",
+        "ddp",
+        "--repeat",
+        "3",
+        "--collective-timeout",
+        "20m",
+        "-o",
+        "r.jsonl",
     ]
+    (port,) = find_ports(1)
     done = subprocess.run(
-        [
-            *command,
-            "--ranks",
-            "1,2",
-            "--strategy",
-            "ddp",
-            "--repeat",
-            "3",
-            "--collective-timeout",
-            "60s",
-            "-o",
-            "r.jsonl",
-        ],
-        cwd=tmp_path,
-        env={**slurm, MARK: mark, "MASTER_ADDR": "127.0.0.1"},
+        command,
+        cwd=folder,
+        env={**slurm, MARK: mark, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=LONGEST,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    one, two = read_run(tmp_path / "r.jsonl").run.outcomes
+    return read_run(folder / "r.jsonl").run.outcomes
+
+
+def test_srun_on_two_nodes_is_one_run_and_both_are_named(slurm: dict[str, str], tmp_path: Path) -> None:
+    one, two = run_with_srun(slurm, tmp_path, "-N2", "-n2", ranks="1,2", mark="slurm-two")
     assert (one.status, two.status) == ("pass", "pass")
     first, second = (each.details.scaling for each in (one, two) if each.details)
     assert first is not None
@@ -150,44 +153,10 @@ def test_srun_on_two_nodes_is_one_run_and_both_are_named(slurm: dict[str, str], 
     assert len(first.round.hosts) == 1
     assert sorted(second.round.hosts) == ["blue", "red"]
     assert [each.rank for each in second.ranks] == [0, 1]
-    expect_no_process(mark)
+    expect_no_process("slurm-two")
 
 
 def test_two_tasks_on_one_node_are_one_run(slurm: dict[str, str], tmp_path: Path) -> None:
-    command = [
-        "srun",
-        "-N1",
-        "-n2",
-        sys.executable,
-        "-m",
-        "torchstone",
-        "run",
-        "scaling::mlp",
-        "--device",
-        "cpu",
-    ]
-    done = subprocess.run(
-        [
-            *command,
-            "--ranks",
-            "2",
-            "--strategy",
-            "ddp",
-            "--repeat",
-            "3",
-            "--collective-timeout",
-            "60s",
-            "-o",
-            "r.jsonl",
-        ],
-        cwd=tmp_path,
-        env=slurm,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (outcome,) = read_run(tmp_path / "r.jsonl").run.outcomes
+    (outcome,) = run_with_srun(slurm, tmp_path, "-N1", "-n2", ranks="2", mark="slurm-tasks")
     assert outcome.status == "pass"
     assert outcome.measurements[0].facts() == {"ranks": (3, 3)}

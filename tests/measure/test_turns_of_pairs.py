@@ -123,7 +123,7 @@ def test_nothing_a_model_writes_into_the_channel_is_taken_for_a_time() -> None:
     for told in given:
         assert isinstance(decode_reply({"each": told}), Malformed)
         assert isinstance(decode_reply({"took": told}), Malformed)
-    assert isinstance(decode_reply({"each": 0.001, "strays": 5}), Malformed)
+    assert isinstance(decode_reply({"each": 0.001, "from_elsewhere": 5}), Malformed)
     assert decode_reply({"each": 5}) == TurnReady(5)
     assert decode_reply({"took": 0.5}) == TurnTaken(0.5)
 
@@ -133,8 +133,8 @@ def test_modules_of_the_repository_that_do_not_come_from_the_worktree_are_named(
 ) -> None:
     tree = CodeTree(str(HERE), str(tmp_path))
     played = play("steps", {}, {"tree": tree})
-    assert played.code[0].strays == ()
-    assert any("bench_pairs" in stray for stray in played.code[1].strays)
+    assert played.code[0].from_elsewhere == ()
+    assert any("bench_pairs" in module for module in played.code[1].from_elsewhere)
     assert played.times == ((), ())
 
 

@@ -12,7 +12,7 @@ from torchstone.formats.merge import fill_in, parse_axes
 
 Axes = tuple[tuple[str, str], ...]
 ENDINGS = (".jsonl", ".json", ".csv")
-"""How the names of files of results and baselines end."""
+"""Endings of the names of files of results and baselines."""
 Input = str | Reading
 """An input of a request: the name of a file, or a reading."""
 

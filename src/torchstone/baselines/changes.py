@@ -12,7 +12,7 @@ NO_EDIT = frozenset({"hold", "keep"})
 
 
 class TrialEvidence(Struct, frozen=True):
-    """How much trials vary, as far as there are several, and their number."""
+    """Spread of the trials, if there are several, and their number."""
 
     spread: float | None
     trials: int
@@ -48,7 +48,7 @@ class Change(Struct, frozen=True):
     old_margin: float | None = None
     spread: float | None = None
     ways: dict[str, str | int | float | None] | None = None
-    """How the new number was measured, if differently from the old one."""
+    """The method that measured the new number, if it differs from that of the old one."""
     evidence: TrialEvidence | None = None
     """The evidence behind the new number, if it is known."""
     unit: str = ""

@@ -45,7 +45,7 @@ def wants_new_metric(metric: str, case: Case, rules: RuleBook, options: Adoption
 
 
 class _HeldBackError(Exception):
-    """Why a new row is not added, and the value it would have had."""
+    """The reason why a new row is not added, and the value it would have had."""
 
     def __init__(self, why: str, metric: str = ACCURACY, value: str | Number | None = None) -> None:
         super().__init__(why)

@@ -48,7 +48,7 @@ class AdoptionOptions(Struct, frozen=True):
     past: PastMeasurements | None = None
     """Past measurements to learn margins from; None if margins are not learned."""
     environment_differences: str = ""
-    """How the environments of results and baseline differ; empty if they are the same."""
+    """Differences between the environments of results and baseline; empty if they are the same."""
     shortens: bool = False
     """Whether the baseline is a table that accept started: numbers have four digits, and state their evidence."""
     starts: bool = False

@@ -13,7 +13,7 @@ from torchstone.core.text.safe_text import is_plain
 from torchstone.define.benchmarks import DefinitionError, describe_value
 
 COUNTS = {"compile": "compile_time_instruction_count", "all": "instruction_count"}
-"""What is counted (the compiler's part, or all of the work), and the metric's name."""
+"""The counted part (the compiler's, or all of the work), and the metric's name."""
 
 
 class Counted:

@@ -1,6 +1,6 @@
 """Convert a run to another format, and report what that format cannot hold.
 
-Losses are found by reading back what was written and comparing it with the run.
+Losses are found by reading back the written file and comparing it with the run.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def convert(run: Run, kind: str, *, raw_cells: bool = False) -> Conversion:
 
 
 def _read_back(run: Run, kind: str, text: str) -> Run:
-    """Read what was written; raise UsageError if that fails, or if cases have become one."""
+    """Read the written file; raise UsageError if that fails, or if cases have become one."""
     try:
         back = FORMATS[kind].read(f"(as {kind})", text).run
     except InputError as error:

@@ -11,7 +11,7 @@ from torchstone.formats.torch.expected_csv import DTYPES
 from torchstone.formats.torch.speedup_targets import is_header
 
 _SUMMARY = ["suite", "benchmark", "probe"]
-"""How a table made by ``torchstone export --to csv`` begins."""
+"""Beginning of a table made by ``torchstone export --to csv``."""
 
 
 def recognise_table(path: str, text: str) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
+from msgspec import structs
+
 from torchstone.core.quarantine_entries import EntriesByCase, QuarantineEntry
 from torchstone.core.records import Case, Rule
 from torchstone.core.vocabulary import ACCURACY, Verdict
 from torchstone.gate.blocking_policy import Policy
-from torchstone.gate.judgement import Release
+from torchstone.gate.judgement import Release, Row
 
 _PASSING = frozenset({Verdict.PASS, Verdict.SAME})
 
@@ -62,6 +64,13 @@ class Exemptions:
         if verdict is Verdict.INVALID or not self._policy.blocks(verdict, rule):
             return entry, verdict, detail
         return entry, Verdict.QUARANTINED, detail or f"would be: {verdict}"
+
+    def apply_to_row(self, row: Row) -> Row:
+        """Return a judged row with quarantine and policy applied."""
+        entry, verdict, detail = self.apply(row.verdict, row.case, row.metric, row.rule, row.detail)
+        blocks = self._policy.blocks(verdict, row.rule)
+        ruling = structs.replace(row.ruling, verdict=verdict, blocks=blocks, detail=detail)
+        return structs.replace(row, ruling=ruling, remarks=structs.replace(row.remarks, quarantine=entry))
 
     def _find_entry(self, case: Case, metric: str, *, needs_missing: bool) -> QuarantineEntry | None:
         """Return the first entry that covers a row; for a missing case, preferably one that allows that."""

@@ -13,7 +13,7 @@ from torchstone.formats.merge import SETTABLE, is_selected, select
 
 _ANY_VARIANT = Variant()
 _WRONG_RESULTS = ("fail_accuracy", "not_bitwise_equivalent", "fail_batch_invariance")
-"""How statuses of cases with wrong results begin; PyTorch's scripts append details to some of them."""
+"""Beginnings of the statuses of cases with wrong results; PyTorch's scripts append details to some of them."""
 MANY_ALIKE = 16
 """The number of rows with one name that are searched one by one; more are indexed."""
 

@@ -78,7 +78,7 @@ class Criteria(Struct, frozen=True, gc=False):
 
 
 class CompareSettings(Struct, frozen=True):
-    """What comparisons are judged by. ``margin`` applies to all metrics with noise, ``margins`` to those that match a pattern; ``better`` sets the better direction.
+    """Criteria of all comparisons. ``margin`` applies to all metrics with noise, ``margins`` to those that match a pattern; ``better`` sets the better direction.
 
     ``alpha`` is None unless it was asked for. ``looks`` is how often the results were judged while they were measured: each look has its share of alpha.
     """

@@ -20,7 +20,7 @@ from torchstone.gate.rules import RATIOS, SHARES, decide_number, limits_of
 from torchstone.gate.weigh import NO_INTERVAL, NO_VALUE, has_no_interval, weigh
 
 WITHIN, BEYOND, UNCLEAR = "within", "beyond", "unclear"
-"""Where an interval lies relative to the margin: inside, outside, or across its edge."""
+"""Position of an interval relative to the margin: inside, outside, or across its edge."""
 _PASSES = Ruling(Verdict.PASS)
 _SLACK = 1e-12  # for rounding: 1.02 is within a margin of 2 %
 _LEAST_ALPHA = 1e-12

@@ -225,7 +225,7 @@ class Release(Struct, frozen=True):
 
 
 class State(StrEnum):
-    """What a judgement comes to."""
+    """Result of a judgement."""
 
     PASS = "PASS"  # noqa: S105  (a verdict, not a password)
     UNDECIDED = "UNDECIDED"

@@ -68,7 +68,7 @@ class ConvertResult(Struct, frozen=True):
 
     @property
     def summary(self) -> str:
-        """What was written, in words: cases, and rows or records where there are more of these."""
+        """A summary of the written file: the number of cases, and of rows or records where there are more of these."""
         cases = count_of(self.cases, "case")
         if self.kind == SUMMARY:
             return f"{cases} ({count_of(self.text.count(LINE_END) - 1, 'row')})"

@@ -16,7 +16,7 @@ from torchstone.formats import read_file
 from torchstone.formats.merge import is_selected, no_match, require_results, select
 
 _ENDING = {Probe.SCALING: ".json"}
-"""How the name of a new baseline ends, if not with ``.csv``."""
+"""Ending of the name of a new baseline, if not ``.csv``."""
 
 
 def is_folder(path: str) -> bool:

@@ -25,11 +25,11 @@ from torchstone.measure.journal import Journal
 from torchstone.measure.session import Session
 
 USUAL_SECONDS = 600.0
-"""How long a run may take with ``decide``, from its first case on."""
+"""Maximum duration of a run with ``decide``, from its first case on."""
 
 
 class Judging(Struct, frozen=True):
-    """How a run is judged: the request that ``check`` would get, and how many seconds measuring may take; None without ``decide``."""
+    """Settings for judging a run: the request that ``check`` would get, and the seconds that measuring may take; None without ``decide``."""
 
     request: CheckRequest
     within: float | None = None

@@ -71,7 +71,7 @@ class CaseOfBoth(Struct, frozen=True):
 
 
 class AbResult(JudgedResult, frozen=True):
-    """Whether B is slower than A. ``cases`` are those of both sides, regressions first; ``rows`` includes cases of one side.
+    """The result of a comparison of B with A. ``cases`` are those of both sides, regressions first; ``rows`` includes cases of one side.
 
     ``sides`` describes A and B. ``seconds`` is the time from the call to the result. ``losses`` lists run files that were lost while they
     were written. ``environment`` lists differences. ``borrowed`` says which benchmark files are not a side's own.
@@ -108,7 +108,7 @@ class AbResult(JudgedResult, frozen=True):
 
     @property
     def advice(self) -> str:
-        """What would decide the cases that the budget was too short for; empty if there are none."""
+        """Advice on the budget that undecided cases need; empty if there are none."""
         used, least = self.budget, self.settings.least_pairs
         is_open = any(case.verdict is Verdict.INCONCLUSIVE and case.could_measure for case in self.cases)
         if used.missing is not None:

@@ -1,4 +1,4 @@
-"""What a shell completes: words of an option, suites, files, and the cases of files and suites. Nothing here imports torch.
+"""Complete command lines in a shell: words of an option, suites, files, and the cases of files and suites. Nothing here imports torch.
 
 click prints the script for each shell, and asks here for candidates (docs/completion.md).
 """
@@ -172,7 +172,7 @@ ARGUMENTS: dict[str, Complete] = {
     "RUNFILE [CASE]": complete_files_and_case(1),
     "BASE NEW [CASE]": complete_files_and_case(2),
 }
-"""What positional arguments are, by the way that a command names them; files if they are not listed."""
+"""Kinds of positional arguments by their names in a command; those that are not listed are files."""
 
 VALUES: dict[str, Complete] = {
     "FILE": complete_file,

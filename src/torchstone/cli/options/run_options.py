@@ -27,7 +27,7 @@ from torchstone.measure.procedures.rounds import DEFAULT_STRATEGIES
 
 DEVICES = ("cpu", "cuda", "xpu", "mps")
 BACKENDS = ("inductor", "eager", "aot_eager", "aot_eager_decomp_partition", "cudagraphs", "none")
-"""What a shell completes; which devices and backends there are, only torch knows."""
+"""Words that a shell completes. Only torch knows which devices and backends exist."""
 
 SWITCH = ("on", "off")
 

@@ -1,1 +1,1 @@
-"""Records of what is known of a measurement or an outcome besides its numbers."""
+"""Records of details of measurements and outcomes: everything besides their numbers."""

@@ -32,7 +32,7 @@ from torchstone.gate.weigh_metric import MeasuredSide, MetricWeigher
 
 
 class CheckedFiles(Struct, frozen=True, gc=False):
-    """What holds for the files of a result and its expected outcome: how their environments differ, which of them torchstone measured, and the settings of the results."""
+    """Facts about the files of a result and its expected outcome: differences of their environments, which of them torchstone measured, and the settings of the results."""
 
     gap: EnvironmentGap | None = None
     is_measured: bool = False

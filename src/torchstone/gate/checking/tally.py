@@ -174,19 +174,17 @@ class Tally:
         for case in pending:
             self._rows += before[start : case.position]
             start = case.position
-            rows = [self._exempt(next(judged)) if row.is_draft else row for row in case.rows]
+            rows = [self._finish(next(judged)) if row.is_draft else row for row in case.rows]
             self.add(rows, planned=case.is_planned)
         self._rows += before[start:]
 
-    def _exempt(self, row: Row) -> Row:
+    def _finish(self, row: Row) -> Row:
         """Return a judged row with quarantine and policy applied. Within the margin of a baseline means ``pass``."""
         if row.decided_by:
             return row
-        found = Verdict.PASS if row.verdict is Verdict.SAME else row.verdict
-        entry, verdict, detail = self._exemptions.apply(found, row.case, row.metric, row.rule, row.detail)
-        blocks = self._conditions.policy.blocks(verdict, row.rule)
-        ruling = structs.replace(row.ruling, verdict=verdict, blocks=blocks, detail=detail)
-        return structs.replace(row, ruling=ruling, remarks=structs.replace(row.remarks, quarantine=entry))
+        if row.verdict is Verdict.SAME:
+            row = structs.replace(row, ruling=structs.replace(row.ruling, verdict=Verdict.PASS))
+        return self._exemptions.apply_to_row(row)
 
     def _refuse_unused_rules(self, results: Results) -> None:
         """Raise UsageError if a rule of the command line applies to nothing: it is probably a typo."""

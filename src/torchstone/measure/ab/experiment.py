@@ -108,8 +108,8 @@ class PairRunner:
             contest.cut_off(time.monotonic() - began, cut.phase)
             return
         for side, code in zip(self.sides, result.code, strict=True):
-            if code.strays:
-                raise _not_in_tree(side, code.strays)
+            if code.from_elsewhere:
+                raise _not_in_tree(side, code.from_elsewhere)
             if code.is_known:
                 self._imported = (self._imported or set()) | set(code.imported)
         contest.take(result, time.monotonic() - began)
@@ -227,10 +227,10 @@ def _compile_times(outcome: Outcome) -> tuple[float, ...]:
     return tuple(float(value) for value in found if value > 0 and math.isfinite(value))
 
 
-def _not_in_tree(side: Side, strays: Sequence[str]) -> UsageError:
+def _not_in_tree(side: Side, from_elsewhere: Sequence[str]) -> UsageError:
     return UsageError(
-        f"{side.name} should use the revision {side.spec.revision}, but imports {strays[0]}"
-        + (f" and {len(strays) - 1} more from there" if len(strays) > 1 else ""),
+        f"{side.name} should use the revision {side.spec.revision}, but imports {from_elsewhere[0]}"
+        + (f" and {len(from_elsewhere) - 1} more from there" if len(from_elsewhere) > 1 else ""),
         advice="it may be installed in editable mode from elsewhere: make it importable from the repository's top folder or its src/",
     )
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from torchstone.core.cautions import Caution
-from torchstone.core.quarantine_entries import QuarantineEntry
 from torchstone.core.records import NOWHERE, Case, FilePlace
 from torchstone.core.vocabulary import ACCURACY, Verdict
 from torchstone.gate.apply_quarantine import Exemptions
@@ -55,7 +54,7 @@ def judge_contests(
     missing, new = rule(Verdict.MISSING, "only A has this case"), rule(Verdict.NEW, "only B has this case")
     rows += [Row(missing, case, METRICS[settings.metric]) for case in unmatched.only_a]
     rows += [Row(new, case, METRICS[settings.metric]) for case in unmatched.only_b]
-    judged = [_exempt(row, policy, exemptions) for row in rows]
+    judged = [exemptions.apply_to_row(row) for row in rows]
     overview = Overview(settings.alpha, len(contests), environment=tuple(environment))
     return Judgement(
         policy,
@@ -82,13 +81,3 @@ def _row_of(
         comparison=None if by_failure else contest.comparison,
         criteria=None if by_failure else settings.criteria,
     )
-
-
-def _exempt(row: Row, policy: Policy, exemptions: Exemptions) -> Row:
-    """Apply the quarantine to a row."""
-    entry: QuarantineEntry | None
-    entry, verdict, detail = exemptions.apply(row.verdict, row.case, row.metric, row.rule, row.detail)
-    if entry is None:
-        return row
-    ruling = structs.replace(row.ruling, verdict=verdict, detail=detail, blocks=policy.blocks(verdict))
-    return structs.replace(row, ruling=ruling, remarks=structs.replace(row.remarks, quarantine=entry))

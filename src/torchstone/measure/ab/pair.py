@@ -50,20 +50,20 @@ class PairCutOffError(Exception):
 class CodeOrigin(Struct, frozen=True):
     """Where a worker imported code from: modules from outside its worktree, and the files of its worktree."""
 
-    strays: tuple[str, ...] = ()
+    from_elsewhere: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
     is_known: bool = False
 
 
 def origin_of_reply(ready: TurnReady) -> CodeOrigin:
     """Return the code origin in a worker's reply."""
-    return CodeOrigin(ready.strays or (), ready.imported or (), ready.imported is not None)
+    return CodeOrigin(ready.from_elsewhere or (), ready.imported or (), ready.imported is not None)
 
 
 def origin_of_report(report: CaseDetails) -> CodeOrigin:
     """Return the code origin in a worker's report of a case."""
     code = report.code
-    return CodeOrigin(code.strays, code.imported, is_known=True) if code else CodeOrigin()
+    return CodeOrigin(code.from_elsewhere, code.imported, is_known=True) if code else CodeOrigin()
 
 
 def with_pair(job: MeasureJob, **changes: Any) -> MeasureJob:  # noqa: ANN401  (of any type that a field has)
@@ -176,7 +176,7 @@ class PairWorker:
         self.worker.send(MakeCalls(calls))
 
     def end(self) -> Outcome:
-        """Kill what is left of its process; return its outcome."""
+        """Kill the rest of its process; return its outcome."""
         self.worker.kill()
         self._read()  # replies sent before it exited
         outcome = make_outcome(
@@ -217,7 +217,7 @@ def measure_pair(
         pair = (players[0], players[1])
         _wait_until(pair, lambda: all(each.is_ready or each.is_over for each in pair), case, watcher, until)
         times: list[tuple[float, ...]] = [(), ()]
-        if all(each.is_ready for each in pair) and not any(each.code.strays for each in pair):
+        if all(each.is_ready for each in pair) and not any(each.code.from_elsewhere for each in pair):
             watcher.entered(case, "turns")
             times = _take_turns(pair, chance, case, watcher, until)
         for each in pair:

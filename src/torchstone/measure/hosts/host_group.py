@@ -35,7 +35,7 @@ from torchstone.worker.channel import Message
 __all__ = ["HostConnection", "HostLostError", "JobPosition", "find_position", "wait_for_leader"]
 
 SILENCE = 15.0
-_GOODBYE = 5.0
+_TIME_TO_LEAVE = 5.0
 _BEAT = 1.0
 _TICK = 0.1
 _WAITING_TICK = 0.5
@@ -181,7 +181,7 @@ class HostConnection:
             position, timeout
         )  # separate, so that heartbeats do not wait for other calls
         self._stopped = threading.Event()
-        self._pulse = Heartbeats()
+        self._heartbeats = Heartbeats()
         threading.Thread(target=self._beat, daemon=True).start()
 
     def _beat(self) -> None:
@@ -190,9 +190,9 @@ class HostConnection:
         watched = range(1, position.count) if position.index == 0 else [0]
 
         def beat(store: Store) -> None:
-            store.add(f"pulse/{position.index}", 1)
+            store.add(f"heartbeat/{position.index}", 1)
             for index in watched:
-                self._pulse.look(store, index)
+                self._heartbeats.look(store, index)
 
         with contextlib.suppress(HostLostError):
             while not self._stopped.is_set():
@@ -219,7 +219,7 @@ class HostConnection:
                 )
             if missing:
                 time.sleep(_TICK)
-        self._pulse = Heartbeats()
+        self._heartbeats = Heartbeats()
         return list(self._facts)
 
     def order(self, number: int, job: Mapping[str, Any]) -> None:
@@ -246,7 +246,7 @@ class HostConnection:
             if found is not None:
                 return found if isinstance(found, dict) else None
             if self.lost_hosts():
-                silent = self._pulse.silence(0)
+                silent = self._heartbeats.silence(0)
                 raise HostLostError(f"no sign of {self._named(0)} for {silent:.0f} s")
             time.sleep(_TICK)
 
@@ -275,7 +275,7 @@ class HostConnection:
     def lost_hosts(self) -> list[int]:
         """Return the hosts without a recent heartbeat: on host 0 of all hosts, on the others only host 0."""
         watched = range(1, self.position.count) if self.position.index == 0 else [0]
-        return [index for index in watched if self._pulse.silence(index) > self._silence]
+        return [index for index in watched if self._heartbeats.silence(index) > self._silence]
 
     def end(self) -> None:
         """On host 0: announce the end, and wait briefly for the others, because the store may end with this process."""
@@ -299,7 +299,7 @@ class HostConnection:
         self._stopped.set()
 
     def _wait_for(self, key: str, count: int) -> None:
-        deadline = time.monotonic() + _GOODBYE
+        deadline = time.monotonic() + _TIME_TO_LEAVE
         while self._connection.do(lambda store: store.add(key, 0)) < count and time.monotonic() < deadline:
             time.sleep(_TICK)
 
@@ -327,11 +327,11 @@ class HostConnection:
 def wait_for_leader(position: JobPosition, timeout: float = 60.0, silence: float = SILENCE) -> int:
     """In a process that does not lead: wait for the leader of its host, and return its exit code."""
     connection = _connect(position, timeout)
-    pulse = Heartbeats()
+    heartbeats = Heartbeats()
     begun = time.monotonic()
 
     def look(store: Store) -> int | None:
-        pulse.look(store, position.index)
+        heartbeats.look(store, position.index)
         if not store.check([f"code/{position.index}"]):
             return None
         store.add("left", 1)
@@ -341,7 +341,7 @@ def wait_for_leader(position: JobPosition, timeout: float = 60.0, silence: float
         code: int | None = connection.do(look)
         if code is not None:
             return code
-        silent = pulse.silence(position.index)
+        silent = heartbeats.silence(position.index)
         if silent > silence and time.monotonic() - begun > max(timeout, silence):
             raise HostLostError(f"no sign of the leading process of host {position.index} for {silent:.0f} s")
         time.sleep(_WAITING_TICK)

@@ -183,7 +183,7 @@ class Heartbeats:
 
     def look(self, store: Store, index: int) -> None:
         """Read the counter of a host."""
-        count = store.add(f"pulse/{index}", 0)
+        count = store.add(f"heartbeat/{index}", 0)
         if count != self._seen.get(index, (0, 0.0))[0]:
             self._seen[index] = (count, time.monotonic())
 

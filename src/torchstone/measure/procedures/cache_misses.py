@@ -42,7 +42,7 @@ def find_native_miss(
     """Return a miss of the native compiler's output, if graphs were cache hits but compiling C++ or Triton code took about as long as in the cold start."""
     if now < SHORT or now < cold / 2 or any(map(_is_compiled_anew, look_ups)):
         return None
-    reason = f"what inductor wrote was compiled again, in {now:.1f} s (cold: {cold:.1f} s): it is not among what was saved"
+    reason = f"inductor's code was compiled again, in {now:.1f} s (cold: {cold:.1f} s): the saved artifacts do not contain it"
     return CacheMiss(reason, scenario, repeat, "all", "native", "miss")
 
 

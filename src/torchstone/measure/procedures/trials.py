@@ -116,7 +116,7 @@ def _join_metric(measurements: Sequence[Measurement]) -> Measurement:
 
 
 def interval_of(measurement: Measurement) -> tuple[float, float] | None:
-    """Between what the mean over trials lies; of one trial, and of what is not positive, nothing can be said."""
+    """Confidence interval of the mean over trials; None for a single trial, and for values that are not positive."""
     return interval_around(measurement.trial_values, measurement.value, CONFIDENCE)
 
 

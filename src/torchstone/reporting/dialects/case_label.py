@@ -12,7 +12,7 @@ from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Probe
 
 LONGEST_WORD = 24
-"""Where there is little room."""
+"""For narrow places."""
 
 _OF_A_BENCHMARK = {"suite", "batch_size"}  # each benchmark may have its own, which its name then implies
 _OF_SOME_ROUNDS = {"bucket_mb", "collective"}  # the strategy says whether a round has them

@@ -22,7 +22,7 @@ class FindingView(Protocol):
 
     @property
     def what(self) -> str:
-        """Return what was found."""
+        """Return the finding."""
 
     @property
     def why(self) -> str:

@@ -1,4 +1,4 @@
-"""Why compile caches were not used, case by case."""
+"""Explain for each case why compile caches were not used."""
 
 from __future__ import annotations
 

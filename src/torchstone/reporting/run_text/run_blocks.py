@@ -52,7 +52,7 @@ def cases_blocks(views: Sequence[CaseView], room: TextRoom) -> Iterator[Block]:
 
 
 def _head(reading: Reading) -> Iterator[str]:
-    """Yield what was measured, and where."""
+    """Yield the file, the run or the format, and the revision."""
     run = reading.run
     told = [f"run {run.id}" if reading.kind == "run" else f"{reading.kind} file", *_revision(run.revision)]
     yield f"{printable(reading.path, 1000)}: {printable(', '.join(told), 1000)}"

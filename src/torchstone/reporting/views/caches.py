@@ -58,7 +58,7 @@ class Start(Struct, frozen=True):
 
 
 class Reason(Struct, frozen=True):
-    """Why a cache missed for some graphs of a case. Reasons that differ only in numbers are one."""
+    """Reason for cache misses of some graphs of a case. Reasons that differ only in numbers are merged."""
 
     scenario: str
     cache: str

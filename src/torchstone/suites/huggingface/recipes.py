@@ -69,7 +69,7 @@ T5: Sizes = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to build a model: ``full`` and ``small`` are the deviations from the default configuration in each size."""
+    """Recipe for building a model: ``full`` and ``small`` are the deviations from the default configuration in each size."""
 
     batch_size: int
     model: str

@@ -33,7 +33,7 @@ VendorValue = str | float | None
 
 @dataclass(frozen=True)
 class VendorFacts:
-    """What the vendor's tool states about one device."""
+    """Facts about one device from the vendor's tool."""
 
     uuid: str = ""
     name: VendorValue = None
@@ -50,7 +50,7 @@ class VendorFacts:
 
 @dataclass(frozen=True)
 class AcceleratorFound:
-    """What torch and the vendor's tool state about one device; ``memory`` is in bytes."""
+    """Facts about one device from torch and the vendor's tool; ``memory`` is in bytes."""
 
     index: int
     name: str

@@ -64,7 +64,7 @@ class MetricCollector:
         return self._function is not None or self._reports_in_calls
 
     def end_build(self) -> None:
-        """Take what was reported while the benchmark was built."""
+        """Take the reports made while the benchmark was built."""
         self._built = self._means(take_reports())
 
     def watch(self, call: Call) -> Call:
@@ -87,7 +87,7 @@ class MetricCollector:
             self._pending.append((name, kept, better, unit))
 
     def forget(self) -> None:
-        """Check what was reported since the last block, and drop it: warm-up calls do not count."""
+        """Check the reports since the last block, and drop them: warm-up calls do not count."""
         self._last = None
         if self._pending:
             self._reports_in_calls = True

@@ -26,7 +26,7 @@ SEED = 1337
 
 @dataclass(frozen=True)
 class Target:
-    """How to measure a benchmark: the axes of a case, and the options of ``torch.compile``."""
+    """Settings for measuring a benchmark: the axes of a case, and the options of ``torch.compile``."""
 
     device: Device
     mode: str
@@ -114,14 +114,14 @@ def place(work: Work, device: torch.device, dtype: torch.dtype | None, mode: str
     Tensors that are passed twice, or are the model's own parameters, stay shared.
     """
     convert = functools.partial(_convert, device=device, dtype=dtype)
-    holdings = find_captured_by_work(work)
-    for held in holdings.values():
+    captured = find_captured_by_work(work)
+    for held in captured.values():
         if isinstance(held, torch.nn.Module):
             _convert_module(held, device, dtype)
             held.train(mode == "training")
         elif (converted := convert(held.data)) is not held.data:
             held.data = converted
-    moved: dict[int, Any] = {id(each): each for each in _owned(holdings)}
+    moved: dict[int, Any] = {id(each): each for each in _owned(captured)}
 
     def move(value: Any) -> Any:  # noqa: ANN401  (a tensor, or a module that has been moved above)
         if id(value) not in moved:
@@ -147,8 +147,8 @@ def find_captured_by_work(work: Work) -> dict[str, Captured]:
     return {name: each for name, each in named if first[id(each)] == name}
 
 
-def _owned(holdings: Mapping[str, Captured]) -> Iterator[Captured]:
-    for held in holdings.values():
+def _owned(captured: Mapping[str, Captured]) -> Iterator[Captured]:
+    for held in captured.values():
         yield held
         if isinstance(held, torch.nn.Module):
             yield from held.modules()

@@ -46,7 +46,7 @@ class BlockObserver(Protocol):
 
 @dataclass(frozen=True)
 class StopRule:
-    """When to stop: after ``repeat`` pairs, or at ``precision`` of the ratio, within ``budget`` seconds."""
+    """Stopping rule: after ``repeat`` pairs, or at ``precision`` of the ratio, within ``budget`` seconds."""
 
     repeat: int | None = None
     precision: float = 0.01

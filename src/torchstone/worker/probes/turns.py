@@ -50,7 +50,7 @@ def take_turns(
                 call = slow_down(call, pair.slow_down, target.device.synchronize)
             _, each = choose_block(call, target.device.synchronize)
             code = look_at_code(pair.tree) if pair.tree else None
-            ready = TurnReady(each, code.strays, code.imported) if code else TurnReady(each)
+            ready = TurnReady(each, code.from_elsewhere, code.imported) if code else TurnReady(each)
             _time_turns(call, target.device.synchronize, exchange, ready)
         if read_capture().has_compiled_since(captured):
             result.caution(CautionKind.RECOMPILED_WHILE_TIMED)
@@ -98,17 +98,17 @@ def pin(cores: Sequence[int]) -> None:
 def look_at_code(tree: CodeTree) -> CodeFound:
     """Report where this process imported its code from.
 
-    ``strays`` are modules imported from the repository although the code under test is in a worktree;
+    ``from_elsewhere`` are modules imported from the repository although the code under test is in a worktree;
     ``imported`` are files of that worktree.
     """
     root, worktree = tree.root, tree.worktree
-    strays, imported = [], []
+    from_elsewhere, imported = [], []
     for name, real in _imported_files():
         if real.startswith(worktree + os.sep):
             imported.append(os.path.relpath(real, worktree))
         elif real.startswith(root + os.sep):
-            strays.append(f"{name} ({real})")
-    return CodeFound(tuple(sorted(strays)), tuple(sorted(imported)))
+            from_elsewhere.append(f"{name} ({real})")
+    return CodeFound(tuple(sorted(from_elsewhere)), tuple(sorted(imported)))
 
 
 def _imported_files() -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ from torchstone.worker.protocol.codec import Count
 class CodeFound:
     """Origin of a worker's code: modules from outside the worktree, and imported files of the worktree."""
 
-    strays: tuple[str, ...]
+    from_elsewhere: tuple[str, ...]
     imported: tuple[str, ...]
 
 

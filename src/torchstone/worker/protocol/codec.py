@@ -17,7 +17,7 @@ LARGEST_NUMBER = 1e100
 """No measured number is larger, and sums and products of numbers below it stay finite."""
 
 DEEPEST = 260
-"""How deeply lists and objects may be nested in a field of any JSON: two lists for each frame of the deepest call tree."""
+"""Maximum nesting of lists and objects in a field of any JSON: two lists for each frame of the deepest call tree."""
 
 Json = Any
 """Any JSON value."""

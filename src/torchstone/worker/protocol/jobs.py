@@ -76,7 +76,7 @@ class TorchSettings:
 
 @dataclass(frozen=True)
 class MeasureOptions:
-    """How to measure a case. None means the probe's default; an empty path means that nothing is written or read."""
+    """Settings for measuring a case. None means the probe's default; an empty path means that nothing is written or read."""
 
     threads: int | None = None
     compile_threads: int | None = None
@@ -90,7 +90,7 @@ class MeasureOptions:
 
 @dataclass(frozen=True)
 class CountPlan:
-    """How to count: ``folder`` is for valgrind's files, ``iterations`` overrides the default."""
+    """Settings for counting: ``folder`` is for valgrind's files, ``iterations`` overrides the default."""
 
     counter: str
     iterations: int | None = None
@@ -118,7 +118,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """How to train a round: ranks, strategy, collectives, and optionally the number of timed iterations."""
+    """Settings of a training round: ranks, strategy, collectives, and optionally the number of timed iterations."""
 
     strategy: str
     ranks: int

@@ -17,7 +17,7 @@ IterationSeconds = Annotated[float, AtLeast(1e-9), AtMost(1e9)]
 
 @dataclass(frozen=True)
 class RankReport:
-    """How one rank ended. Times are in seconds, ``peak`` in bytes, ``communication`` a share of each profiled iteration.
+    """Result of one rank. Times are in seconds, ``peak`` in bytes, ``communication`` a share of each profiled iteration.
 
     ``cause`` says whether the rank failed by itself (``own``), waited for another one (``waited``) or lost it (``lost``).
     """

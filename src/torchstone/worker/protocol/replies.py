@@ -85,11 +85,11 @@ class LookingAt:
 class TurnReady:
     """A worker of a pair is ready for its first turn: a call takes ``each`` nanoseconds.
 
-    ``strays`` and ``imported`` say where its code comes from; None if that does not matter.
+    ``from_elsewhere`` and ``imported`` say where its code comes from; None if that does not matter.
     """
 
     each: CallTime
-    strays: tuple[str, ...] | None = None
+    from_elsewhere: tuple[str, ...] | None = None
     imported: tuple[str, ...] | None = None
 
 

@@ -50,7 +50,7 @@ _MAY_RESUME = RESUMABLE | {"explain", "exit_zero"}
 
 
 class Showing(Struct, frozen=True):
-    """Options about what is printed, and about the exit code."""
+    """Options of the output and the exit code."""
 
     explain: bool = False
     dry_run: bool = False

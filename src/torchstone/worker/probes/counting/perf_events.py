@@ -37,7 +37,7 @@ _REFUSED = frozenset({errno.EACCES, errno.EPERM})
 
 @dataclass(frozen=True)
 class CounterProblem:
-    """Why a counter cannot be used, and what to do about it, if anything."""
+    """The reason why a counter cannot be used, and advice if there is any."""
 
     reason: str
     advice: str = ""

@@ -196,10 +196,10 @@ def _assign(activity: DeviceActivity, blocks: Sequence[_Block]) -> None:
             "torch's profiler saw no work on the device, and no call that launched any"
         )
     windows = [(block.start - PAUSE // 2, block.end + PAUSE // 2) for block in blocks]
-    found, strays = split_by_window(activity, windows)
-    if strays > STRAYS * len(activity.intervals):
+    found, from_elsewhere = split_by_window(activity, windows)
+    if from_elsewhere > STRAYS * len(activity.intervals):
         raise NoDeviceActivityError(
-            f"{strays} of {len(activity.intervals)} events of torch's profiler lie outside the calls: its clock differs from the host's"
+            f"{from_elsewhere} of {len(activity.intervals)} events of torch's profiler lie outside the calls: its clock differs from the host's"
         )
     waits = [call.start for call in activity.runtime_calls if call.waits]
     for block, (start, end), intervals in zip(blocks, windows, found, strict=True):
