@@ -49,7 +49,7 @@ def marked_processes(mark: str) -> dict[int, str]:
 
 def expect_no_process(mark: str) -> None:
     """Everything that was started with this mark ends by itself, soon."""
-    wait_until(lambda: not marked_processes(mark), f"processes are left: {marked_processes(mark)}", 30)
+    wait_until(lambda: not marked_processes(mark), f"processes are left: {marked_processes(mark)}")
 
 
 def start_torchstone(

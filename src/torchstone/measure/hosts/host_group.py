@@ -47,7 +47,7 @@ class JobPosition(Struct, frozen=True):
     """The position of a process in its job: host ``index`` of ``count``, ``ranks`` processes on this host, ``world`` in all.
 
     ``address`` and ``port`` are those of host 0. ``agent_store``: torchrun has a store there; otherwise the leader of host 0 opens
-    it. ``attempt`` distinguishes restarts of the job that share a store.
+    it. ``attempt`` distinguishes restarts of the job that share a store, and jobs of other clusters that use the same port.
     """
 
     index: int
@@ -106,6 +106,7 @@ def _slurm_position(environ: Mapping[str, str]) -> JobPosition | None:
     count = _number(environ, "SLURM_STEP_NUM_NODES", "SLURM_NNODES")
     job = _number(environ, "SLURM_JOB_ID", "SLURM_JOBID", otherwise=0)
     step = environ.get("SLURM_STEP_ID") or environ.get("SLURM_STEPID")
+    nodes = environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST") or ""
     return JobPosition(
         index=index,
         count=count,
@@ -116,7 +117,7 @@ def _slurm_position(environ: Mapping[str, str]) -> JobPosition | None:
         port=_number(environ, "MASTER_PORT", otherwise=_FIRST_PORT + job % _PORTS),
         agent_store=False,
         world=world,
-        attempt=f"{job}.{step}",
+        attempt=f"{job}.{step}.{nodes}",
     )
 
 
