@@ -76,7 +76,7 @@ def test_a_task_of_srun_knows_its_place_and_takes_a_port_by_its_job() -> None:
         port=24567,
         agent_store=False,
         world=6,
-        attempt="1234567.0",
+        attempt="1234567.0.gpu[07-08,12]",
     )
 
 
