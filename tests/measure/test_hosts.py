@@ -163,8 +163,10 @@ def test_this_host_knows_the_way_to_an_address() -> None:
 
 # Lines: every part is a process of its own, which says what it finds as lines of JSON.
 
+# Like the command, they end without taking the interpreter apart, which a thread inside of torch would not survive.
 PRELUDE = """
-import json, os, sys, time
+import atexit, json, os, sys, time
+atexit.register(os._exit, 0)
 from torchstone.measure.hosts.host_group import HostLostError, HostConnection, JobPosition, wait_for_leader
 def say(**told): print(json.dumps({"at": time.monotonic(), **told}), flush=True)
 place = JobPosition(index=int(sys.argv[1]), count=int(sys.argv[2]), ranks=int(sys.argv[3]), local_rank=int(sys.argv[4]), address="127.0.0.1", port=int(sys.argv[5]), agent_store=False)

@@ -183,7 +183,8 @@ class HostConnection:
         )  # separate, so that heartbeats do not wait for other calls
         self._stopped = threading.Event()
         self._heartbeats = Heartbeats()
-        threading.Thread(target=self._beat, daemon=True).start()
+        self._beats = threading.Thread(target=self._beat, daemon=True)
+        self._beats.start()
 
     def _beat(self) -> None:
         """Send heartbeats and read those of others: host 0 of all hosts, the others of host 0."""
@@ -298,6 +299,7 @@ class HostConnection:
                     "left", 1 + self.position.others - len(self.lost_hosts()) * self.position.ranks
                 )
         self._stopped.set()
+        self._beats.join(2 * _BEAT)  # a Python program that ends during a call of torch's store would crash
 
     def _wait_for(self, key: str, count: int) -> None:
         deadline = time.monotonic() + _TIME_TO_LEAVE
