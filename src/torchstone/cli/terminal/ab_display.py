@@ -19,7 +19,7 @@ from torchstone.api.measuring.ab_result import (
     pairs_text,
 )
 from torchstone.cli.terminal.ab_interval import draw_interval
-from torchstone.cli.terminal.output import make_console
+from torchstone.cli.terminal.output import make_live
 from torchstone.cli.terminal.run_display import Display
 from torchstone.cli.terminal.tables import print_table, print_wrapped
 from torchstone.core.errors import printable
@@ -150,18 +150,7 @@ class LiveAbDisplay(AbDisplay):
     @contextmanager
     def comparing(self, contests: Sequence[Contest], settings: AbSettings, budget: Budget) -> Iterator[None]:
         """Show progress while pairs are measured."""
-        from rich.live import Live  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
-
-        with (
-            super().comparing(contests, settings, budget),
-            Live(
-                self._view(),
-                console=make_console(),
-                auto_refresh=False,
-                transient=True,
-                redirect_stdout=False,
-            ) as live,
-        ):
+        with super().comparing(contests, settings, budget), make_live(self._view()) as live:
             self._live = live
             try:
                 yield

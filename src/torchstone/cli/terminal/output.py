@@ -20,7 +20,8 @@ from torchstone.core.config import in_ci_job, wants_color
 from torchstone.core.text.safe_text import SGR, escape_commands, escape_lines
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
+    from rich.live import Live
 
 _COLORS = rf"({SGR})"
 _LIVE = rf"({SGR}|\x1b\[(?:[0-9]*[ABCDGHJK]|\?25[lh])|\r)"
@@ -152,6 +153,13 @@ def make_console() -> Console:
     terminal = cast("TextIO", SafeStream(_bare(sys.stdout), _LIVE))
     colors = "auto" if wants_color(is_terminal=True) else None
     return Console(color_system=colors, highlight=False, file=terminal)  # type: ignore[arg-type]
+
+
+def make_live(view: RenderableType) -> Live:
+    """Return a display that is drawn only on request, below what is printed, and disappears when it ends."""
+    from rich.live import Live  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
+
+    return Live(view, console=make_console(), auto_refresh=False, transient=True, redirect_stdout=False)
 
 
 def write_status(text: str) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from torchstone.cli.options.shared import show_progress
-from torchstone.cli.terminal.output import make_console
+from torchstone.cli.terminal.output import make_console, make_live
 from torchstone.cli.terminal.run_summary import print_summary
 from torchstone.core.errors import printable
 from torchstone.core.records import Case, Outcome, Run
@@ -94,18 +94,7 @@ class LiveDisplay(Display):
     @contextmanager
     def showing(self, run: Run) -> Iterator[None]:
         """Show progress while cases are measured."""
-        from rich.live import Live  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
-
-        with (
-            super().showing(run),
-            Live(
-                self._view(),
-                console=make_console(),
-                auto_refresh=False,
-                transient=True,
-                redirect_stdout=False,
-            ) as live,
-        ):
+        with super().showing(run), make_live(self._view()) as live:
             self._live = live
             try:
                 yield
