@@ -80,9 +80,9 @@ def test_busy_time_is_the_number_of_nanoseconds_in_which_anything_ran(spans: lis
 
 def test_intervals_belong_to_the_window_they_start_in_and_others_are_strays() -> None:
     activity = DeviceActivity((interval(1, 4), interval(3, 12), interval(11, 12), interval(50, 60)), ())
-    found, from_elsewhere = split_by_window(activity, [(0, 5), (10, 20)])
+    found, outside = split_by_window(activity, [(0, 5), (10, 20)])
     assert [len(each) for each in found] == [2, 1]
-    assert from_elsewhere == 1
+    assert outside == 1
 
 
 def test_every_block_has_the_time_of_its_kernels_however_slowly_the_host_launches_them() -> None:

@@ -40,12 +40,12 @@ def split_by_window(
     found: list[list[DeviceInterval]] = [[] for _ in windows]
     launched = {call.correlation: call.start for call in activity.runtime_calls}
     starts = [start for start, _ in windows]
-    from_elsewhere = 0
+    outside = 0
     for each in activity.intervals:
         at = launched.get(each.correlation, each.start)
         place = bisect_right(starts, at) - 1
         if place >= 0 and at <= windows[place][1]:
             found[place].append(each)
         else:
-            from_elsewhere += 1
-    return found, from_elsewhere
+            outside += 1
+    return found, outside

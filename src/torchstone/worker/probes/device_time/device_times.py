@@ -31,7 +31,7 @@ BLOCK = 2_000_000  # nanoseconds of device work in a block, of short calls
 MOST_CALLS = 50  # in a block
 MOST_INTERVALS = 250_000  # in a session: the profiler keeps all of them in memory
 PAUSE = 100_000  # nanoseconds between blocks, so that their edges are clear
-STRAYS = 0.01  # the share of intervals that may lie outside the blocks
+MOST_OUTSIDE = 0.01  # the share of intervals that may lie outside the blocks
 QUEUE = 900  # launches that a device's queue holds: the host waits before it submits more
 
 
@@ -196,10 +196,10 @@ def _assign(activity: DeviceActivity, blocks: Sequence[_Block]) -> None:
             "torch's profiler saw no work on the device, and no call that launched any"
         )
     windows = [(block.start - PAUSE // 2, block.end + PAUSE // 2) for block in blocks]
-    found, from_elsewhere = split_by_window(activity, windows)
-    if from_elsewhere > STRAYS * len(activity.intervals):
+    found, outside = split_by_window(activity, windows)
+    if outside > MOST_OUTSIDE * len(activity.intervals):
         raise NoDeviceActivityError(
-            f"{from_elsewhere} of {len(activity.intervals)} events of torch's profiler lie outside the calls: its clock differs from the host's"
+            f"{outside} of {len(activity.intervals)} events of torch's profiler lie outside the calls: its clock differs from the host's"
         )
     waits = [call.start for call in activity.runtime_calls if call.waits]
     for block, (start, end), intervals in zip(blocks, windows, found, strict=True):
