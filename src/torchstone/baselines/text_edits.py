@@ -15,6 +15,7 @@ from torchstone.core.vocabulary import ACCURACY
 from torchstone.formats import FORMATS
 from torchstone.formats.edit import TableText
 from torchstone.formats.torch import speedup_targets
+from torchstone.formats.torch.ddp import as_in_report
 from torchstone.formats.torch.expected_csv import write_expected
 from torchstone.gate.baseline import Baseline
 
@@ -43,8 +44,6 @@ def case_in_row(case: Case, kind: str) -> Case:
     if kind == speedup_targets.KIND:
         return speedup_targets.as_in_row(case)
     if kind == "ddp":
-        from torchstone.formats.torch.ddp import as_in_report  # noqa: PLC0415  (few baselines are such reports)
-
         return as_in_report(case) or case
     return case
 
