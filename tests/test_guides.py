@@ -261,11 +261,3 @@ def test_every_message_of_the_troubleshooting_page_exists(message: str) -> None:
 def test_the_troubleshooting_page_is_about_messages() -> None:
     assert len(QUOTED) > 25
     assert len(HEADINGS) - len([heading for heading in HEADINGS if "`" in heading]) <= 1
-
-
-def test_the_readme_shows_the_core_of_the_workflow_as_it_is() -> None:
-    (shown,) = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
-    workflow = [line.rstrip() for line in WORKFLOW.read_text().splitlines()]
-    lines = [line for line in shown.splitlines() if line.strip()]
-    assert len(lines) > 8
-    assert [line for line in lines if line.rstrip() not in workflow] == []

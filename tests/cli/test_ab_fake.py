@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -156,27 +155,6 @@ def test_the_first_pair_shows_what_a_verdict_takes_and_that_the_budget_is_too_sh
     assert "about 36 s more would probably settle it: --budget 80s" in page
     assert "?, ?" not in page + ran.out
     assert torchstone(*arguments, "--policy", "lenient").code == 0
-
-
-def test_later_pairs_that_take_longer_than_the_first_are_said_once(
-    torchstone: Command, workers: Ab, clock: Clock
-) -> None:
-    answers = lasting(1.0, 1.25)
-    started = itertools.count()
-
-    def measure(job: MeasureJob) -> Script:
-        clock.now += 3.0 if next(started) < 2 else 12.0
-        return answers(job)
-
-    workers(measure)
-    ran = torchstone("ab", "bench_ab.py", *SIDES, "--budget", "80s")
-    assert ran.code == 1
-    said = [line for line in ran.err.splitlines() if "a verdict takes" in line or "too short" in line]
-    assert said == [
-        "a pair takes 6 s here, a verdict takes at least 10 pairs: about 1 min in all; --budget is 1 min 20 s",
-        "a pair takes 24 s here, a verdict takes at least 10 pairs: about 3 min 42 s in all; --budget is 1 min 20 s",
-        "the budget is probably too short to decide anything: try --budget 5m",
-    ]
 
 
 def test_a_budget_that_suffices_is_said_to_without_advice(

@@ -361,7 +361,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "problem"),
         [
-            (("base.jsonl",), "expected two run files"),
+            (("base.jsonl",), "base.jsonl: no case has a time profile"),
             ((*BOTH, "a", "b"), "expected two run files"),
             ((*BOTH, "add_loop", "--top", "0"), "--top 0"),
             ((*BOTH, "add_loop", "--format", "pdf"), "pdf"),

@@ -57,17 +57,6 @@ def test_a_row_of_a_table_is_measured_with_the_axes_that_all_cases_share(
     ]
 
 
-def test_what_decides_whether_results_can_be_compared_is_as_in_the_run(
-    torchstone: Command, write: WriteFile
-) -> None:
-    write("e.csv", "name,speedup\na,1.5\ngone,1.5\n")
-    settings = Settings(sources=SMOKE, threads=2, cache="warm", start="spawn")
-    write("r.jsonl", run_with("a", settings=settings))
-    assert reproduce(torchstone, "r.jsonl", "--baseline", "e.csv")[-6:] == [
-        *("--threads", "2", "--start", "spawn", "--cache", "warm")
-    ]
-
-
 def test_a_row_of_a_run_file_is_measured_with_its_own_axes(torchstone: Command, write: WriteFile) -> None:
     further = (("compile_mode", "max-autotune"), ("fullgraph", "true"), ("max_fusion_size", "8"))
     gone = Variant("cpu", "inductor", "training", "bfloat16", dynamic=True, batch_size=16, further=further)

@@ -7,23 +7,18 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from msgspec import structs
 
 import torchstone as ts
 from conftest import Command, WriteFile
 from record_strategies import full_runs
 from sample_files import PERFORMANCE, RUN, read_as
-from torchstone.core.details.compile_cache_details import CacheDetails
 from torchstone.core.details.measurement_details import MeasurementDetails
-from torchstone.core.details.outcome_details import OutcomeDetails
-from torchstone.core.details.round_details import RoundDetails
 from torchstone.core.errors import InputError
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
 from torchstone.core.text.safe_text import defuse_cell
 from torchstone.formats import recognise
 from torchstone.formats.convert import convert
-from torchstone.formats.summary_csv import interval_of
 
 CASE = Case("mlp", "performance", "smoke", Variant("cpu", "inductor", dynamic=True, batch_size=4))
 
@@ -76,12 +71,6 @@ def test_without_a_stated_interval_the_trials_give_one() -> None:
     assert 9.6 < float(row["low"]) < 9.9 < float(row["value"]) < 10.3 < float(row["high"]) < 10.6
     (row,) = rows_of(measured(Measurement("abs_latency", (9.9, 10.1, 10, 10, 10.2, 10.4))))
     assert (row["low"], row["high"], row["trials"], row["samples"]) == ("", "", "1", "6")
-
-
-def test_equal_trials_have_an_interval_without_rounding() -> None:
-    for value in (272, 0.1, 1e-9):
-        found = Measurement("a", (value,) * 3, MeasurementDetails(trials=(1, 1, 1)))
-        assert interval_of(found) == (value, value)
 
 
 @pytest.mark.parametrize("interval", [(2.0, 1.0), (float("nan"), 1.0), (0.0, float("inf"))])
@@ -193,29 +182,6 @@ class TestOwnRunFiles:
             assert [(m.metric, m.samples, m.details) for m in copy.measurements] == [
                 (m.metric, m.samples, m.details) for m in outcome.measurements
             ]
-
-    def test_v3_holds_the_numbers_of_every_probe_and_their_explanations_are_no_loss(self) -> None:
-        variant = structs.replace(CASE.variant, further=(("ranks", "2"), ("strategy", "ddp")))
-        cached = structs.replace(CASE, probe="compile_cache")
-        scaled = structs.replace(CASE, probe="scaling", variant=variant)
-        starts = OutcomeDetails(compile_cache=CacheDetails(probing_seconds=1.5))
-        ranks = OutcomeDetails(scaling=RoundDetails(stragglers=("rank 1",)))
-        outcomes = (
-            Outcome(
-                cached, "pass", (Measurement("cold_start_seconds", (3.0, 3.1), self.DETAILS),), details=starts
-            ),
-            Outcome(
-                scaled, "pass", (Measurement("iteration_latency", (5.0, 5.1), self.DETAILS),), details=ranks
-            ),
-        )
-        converted = convert(Run("x", (cached, scaled), outcomes), "v3")
-        assert converted.losses == ()
-        assert set(converted.omitted) == {"probing_seconds", "stragglers"}
-        back = read_as("v3", converted.text).run
-        assert {(o.case.probe, o.measurements[0].samples) for o in back.outcomes} == {
-            ("compile_cache", (3.0, 3.1)),
-            ("scaling", (5.0, 5.1)),
-        }
 
     def test_export_needs_no_lossy_and_counts_what_is_in_the_file(
         self, torchstone: Command, write: WriteFile, tmp_path: Path

@@ -11,12 +11,10 @@ from msgspec import structs
 
 from record_strategies import JSON_OBJECTS, JSON_VALUES, NAMES, STATUS_WORDS, v3_runs
 from sample_files import V3, V3_RECORDS, assert_sound, read_as, rewrite
-from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.errors import InputError
 from torchstone.core.records import Case, Measurement, Outcome, Revision, Run, Variant
 from torchstone.core.run_settings import environment_from
 from torchstone.formats import FORMATS
-from torchstone.formats.convert import convert
 
 Record = dict[str, Any]
 
@@ -400,17 +398,6 @@ def test_what_another_program_left_in_a_run_file_does_not_stop_the_writer(kept: 
 @given(v3_runs())
 def test_a_run_that_is_written_reads_the_same(run: Run) -> None:
     assert read_as("v3", FORMATS["v3"].write(run)).run == run
-
-
-@pytest.mark.parametrize("disturbed", [(), (0,), (0, 2), None])
-def test_disturbed_trials_stay_disturbed(disturbed: tuple[int, ...] | None) -> None:
-    details = MeasurementDetails(trials=(2, 1, 2), disturbed=disturbed)
-    case = Case("a", "performance")
-    outcome = Outcome(case, "pass", (Measurement("speedup", (1.5, 1.6, 1.4, 1.5, 1.6), details),))
-    run = Run("x", (case,), (outcome,), finished=True)
-    (back,) = read_as("v3", FORMATS["v3"].write(run)).run.outcomes
-    assert back.measurements == outcome.measurements
-    assert convert(run, "v3").losses == ()
 
 
 VALUES = st.lists(st.floats(-1e300, 1e300) | st.integers(-(10**20), 10**20), min_size=1, max_size=3)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from comparison_files import case_of, counts, failed, passed, times, write_run
 from conftest import Command
-from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Measurement, Outcome
 
 LONG = "a_library_with_a_name_that_leaves_no_room_for_numbers_attention_forward"
@@ -95,26 +94,6 @@ def test_cases_of_one_name_are_told_apart_by_their_axes(torchstone: Command, tmp
         assert {line.strip() for line in table} >= expected
 
 
-def test_the_probe_is_named_only_where_rows_differ_in_it(torchstone: Command, tmp_path: Path) -> None:
-    def both(factor: float, breaks: int) -> list[Outcome]:
-        found = []
-        for number, name in enumerate(("one", "two", "three", "four")):
-            found.append(passed(name, times(factor, seed=number + 1), case=case_of(name, **AXES)))
-            accuracy = case_of(name, "accuracy", **AXES)
-            found.append(passed(name, counts("graph_breaks", breaks), case=accuracy))
-        return found
-
-    write_run(tmp_path, "base.jsonl", both(1.0, 0))
-    write_run(tmp_path, "slow.jsonl", both(1.5, 0))
-    write_run(tmp_path, "worse.jsonl", both(1.5, 1))
-    one_probe = table_of(torchstone("check", "slow.jsonl", "--baseline", "base.jsonl").out)
-    assert {line.split()[0] for line in one_probe[1:]} == {"one", "two", "three", "four"}
-    assert "(performance)" not in "\n".join(one_probe)
-    two_probes = table_of(torchstone("compare", "base.jsonl", "worse.jsonl").out)
-    for probe in ("performance", "accuracy"):
-        assert sum(f" ({probe})" in line for line in two_probes) == 4
-
-
 def test_compare_shows_statuses_first_and_then_the_largest_counts(
     torchstone: Command, tmp_path: Path
 ) -> None:
@@ -139,50 +118,3 @@ def test_a_case_without_a_namesake_has_no_axes(torchstone: Command, tmp_path: Pa
         write_run(tmp_path, file, [passed("mlp", times(factor), case=case), *slow])
     table = table_of(torchstone("check", "new.jsonl", "--baseline", "base.jsonl").out)
     assert sum(line.startswith("  mlp  ") for line in table) == 1
-
-
-def test_a_comparison_cuts_no_name_and_no_metric_and_limits_the_reasons(
-    torchstone: Command, tmp_path: Path
-) -> None:
-    own = "rows_of_a_table_with_a_long_name"
-
-    def outcomes(factor: float, first_batch: int) -> list[Outcome]:
-        named = [passed(f"{LONG}_{size}", times(factor, seed=7)) for size in ("small", "large")]
-        named.append(passed("short", counts(own, 5, 5)))
-        for number in range(14):
-            case = case_of(f"model_{number}", **AXES, batch_size=first_batch + number)
-            named.append(passed(case.benchmark, times(1.0, seed=number), case=case))
-        return named
-
-    write_run(tmp_path, "base.jsonl", outcomes(1.0, 1))
-    write_run(tmp_path, "new.jsonl", outcomes(1.001, 101))
-    text = torchstone("compare", "base.jsonl", "new.jsonl", "--policy", "lenient").out
-    assert "…" not in text
-    lines = text.splitlines()
-    for size in ("small", "large"):
-        at = lines.index(f"  {LONG}_{size}")
-        assert lines[at + 1].split()[0] == "abs_latency"
-    assert [line for line in lines if len(line) > 80] == []
-    assert text.count(" row: ") == 10, text
-    left = "... and 4 rows with 4 other reasons (inconclusive); --format json lists all of them"
-    assert left in " ".join(text.split())
-
-
-def test_an_interval_that_says_nothing_is_not_shown_as_numbers(torchstone: Command, tmp_path: Path) -> None:
-    def wild(*levels: float) -> list[Outcome]:
-        return [
-            passed(f"model_{number}", Measurement("abs_latency", levels, MeasurementDetails(trials=(1, 1))))
-            for number in range(4)
-        ]
-
-    write_run(tmp_path, "base.jsonl", wild(1.0, 9.0))
-    write_run(tmp_path, "new.jsonl", wild(20.0, 2.0))
-    for command in (
-        ("check", "new.jsonl", "--baseline", "base.jsonl"),
-        ("compare", "base.jsonl", "new.jsonl"),
-        ("compare", "base.jsonl", "new.jsonl", "--policy", "lenient"),
-    ):
-        text = torchstone(*command).out
-        table = [line for line in text.splitlines() if line.startswith("  model_")]
-        assert len(table) >= 4
-        assert all("not yet known" in line for line in table), text

@@ -121,8 +121,6 @@ def interval_around(values: Sequence[float], middle: float, confidence: float) -
     if (found := _mean_and_spread(values)) is None:
         return None
     mean, spread = found
-    if min(values) == max(values) == middle:  # exactly, without the rounding of logarithms
-        return middle, middle
     reach = min(_MOST_LOG, t_quantile(1 - confidence, len(values) - 1) * spread / math.sqrt(len(values)))
     return min(middle, math.exp(mean - reach)), max(middle, math.exp(mean + reach))
 

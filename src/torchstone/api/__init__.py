@@ -7,6 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torchstone.api.explaining.explain import ExplainResult, explain
+    from torchstone.api.explaining.explain_time import TimeExplainResult
     from torchstone.api.files.convert import ConvertResult, convert
     from torchstone.api.files.read import read
     from torchstone.api.files.report import ReportResult, report
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     from torchstone.api.judging.accept import AcceptResult, accept
     from torchstone.api.judging.check import CheckResult, check
     from torchstone.api.judging.compare import CompareResult, compare
-    from torchstone.api.judging.explain import ExplainResult, explain
     from torchstone.api.measuring.ab import ab
     from torchstone.api.measuring.ab_result import AbResult
     from torchstone.api.measuring.cachebench import CachebenchResult, cachebench
@@ -66,7 +67,8 @@ _HOMES = {
     "torchstone.api.judging.accept": ("AcceptResult", "accept"),
     "torchstone.api.judging.check": ("CheckResult", "check"),
     "torchstone.api.judging.compare": ("CompareResult", "compare"),
-    "torchstone.api.judging.explain": ("ExplainResult", "explain"),
+    "torchstone.api.explaining.explain": ("ExplainResult", "explain"),
+    "torchstone.api.explaining.explain_time": ("TimeExplainResult",),
     "torchstone.api.measuring.doctor": ("DoctorResult", "doctor"),
     "torchstone.api.results": ("RunResult",),
     "torchstone.core.cautions": ("Caution",),
@@ -105,6 +107,7 @@ __all__ = [
     "SelfCompared",
     "SelftestResult",
     "ShowResult",
+    "TimeExplainResult",
     "TorchstoneError",
     "UsageError",
     "ab",

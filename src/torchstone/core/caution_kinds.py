@@ -37,6 +37,7 @@ class CautionKind(StrEnum):
     PROCESSES_NOT_COUNTED = "processes_not_counted"
     UNUSED_PARAMETERS = "unused_parameters"
     NO_COMMUNICATION_PROFILE = "no_communication_profile"
+    NO_TIME_PROFILE = "no_time_profile"
     TRIAL_FAILED = "trial_failed"
     REPORTED_IN_WARM_UP = "reported_in_warm_up"
     OWN_METRICS_NOT_KEPT = "own_metrics_not_kept"
@@ -170,6 +171,7 @@ WORDING = {
         "{parameters} parameters get no gradient, so DDP searches for them in every iteration"
     ),
     _K.NO_COMMUNICATION_PROFILE: Wording("torch's profiler does not show communication: {why}"),
+    _K.NO_TIME_PROFILE: Wording("the time profile was not taken: {why}"),
     _K.TRIAL_FAILED: Wording(
         "the last of {trials} trials ended with {status}; the numbers are from the trials before it"
     ),

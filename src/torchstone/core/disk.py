@@ -114,20 +114,26 @@ def _position(data: bytes, offset: int) -> tuple[int, int]:
 
 
 def write_text(path: str, text: str) -> None:
-    """Replace a file atomically: a reader sees the old or the new text, never a part.
+    """Replace a file atomically by a text; see ``write_bytes``."""
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(f"cannot be written as UTF-8: {error.reason}", path=path) from None
+    write_bytes(path, data)
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """Replace a file atomically: a reader sees the old or the new content, never a part.
 
     The permissions of an existing file are kept, and a symbolic link stays one. A pipe or device is written to
     directly.
     """
     try:
         mode = _mode(path)
-        data = text.encode("utf-8")
         if mode is not None and not stat.S_ISREG(mode):
             _write_directly(path, data)
         else:
             _replace(os.path.realpath(path), data, 0o666 & ~_umask() if mode is None else stat.S_IMODE(mode))
-    except UnicodeEncodeError as error:
-        raise InputError(f"cannot be written as UTF-8: {error.reason}", path=path) from None
     except (OSError, ValueError) as error:
         raise InputError(
             f"cannot be written: {reason(error)}", path=path, advice="nothing was changed"

@@ -10,9 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from msgspec import Struct, structs
 
-from torchstone.core.details.compile_cache_details import CacheDetails
 from torchstone.core.details.outcome_details import OutcomeDetails
-from torchstone.core.details.round_details import RoundDetails
 from torchstone.core.environments import differences
 from torchstone.core.errors import InputError, UsageError, printable
 from torchstone.core.records import AXES, Case, Outcome, Reading, Revision, Run
@@ -187,10 +185,7 @@ def _outcome_losses(outcome: Outcome, copy: Outcome) -> Iterator[str]:
         yield from _fact_losses(measurement.facts(), found.facts(), _DERIVED)
 
 
-_DESCRIPTIONS = frozenset(
-    field for record in (OutcomeDetails, CacheDetails, RoundDetails) for field in record.__struct_fields__
-)
-"""Details of an outcome that explain its numbers, and that no comparison uses: among them the starts and caches, the ranks and stragglers of a probe."""
+_DESCRIPTIONS = frozenset(OutcomeDetails.__struct_fields__)
 _DERIVED = frozenset({"block", "stopped", "repeats", "interval", "confidence", "method", "ranks", "mixed"})
 """Details of a measurement that no comparison uses: they describe how samples were taken, or follow from them."""
 

@@ -18,6 +18,7 @@ from torchstone.core.details.outcome_details import (
     TorchSettingsDetails,
     redact_outcome_details,
 )
+from torchstone.core.details.time_profile import TimeProfile
 from torchstone.core.records import Case, Failure, Measurement, Outcome
 from torchstone.core.text.redaction import redact, redact_values
 from torchstone.core.vocabulary import PASSED, SKIPPED
@@ -170,6 +171,7 @@ def _details(report: CaseDetails, log: str) -> OutcomeDetails:
         category=report.category or "",
         description=report.description or "",
         profile=report.profile,
+        time_profile=convert(to_json(report.time_profile), TimeProfile) if report.time_profile else None,
         log=log,
         torch=TorchSettingsDetails(**asdict(report.torch)) if report.torch else None,
         device=report.device,

@@ -193,6 +193,7 @@ def make_job(
             case_file(settings.save_outputs, case, "pt"),
             case_file(settings.compare_outputs, case, "pt"),
             settings.batch_invariant,
+            settings.profile and case.probe == Probe.PERFORMANCE,
         ),
         start=start,
         cache=settings.cache,

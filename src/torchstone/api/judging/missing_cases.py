@@ -74,25 +74,9 @@ def find_command(case: Case, reading: Reading) -> str:
     words += _option("--probe", case.probe) if case.probe else []
     for axis, value in _axes(case, run).items():
         words += _axis_option(axis, value)
-    words += [*_chosen_options(run.settings), *_shared_options(run.settings)]
+    words += _chosen_options(run.settings)
     words += ["--trials", str(run.settings.trials)] if run.settings.trials else []
     return join_words(words)
-
-
-def _shared_options(settings: Settings) -> list[str]:
-    """Return the threads, workers and cache of a run, which decide whether results can be compared with its own; not those that its preset chose."""
-    threads = str(settings.threads) if settings.threads else ""
-    values = {
-        "--threads": (threads, ""),
-        "--start": (settings.start, "auto"),
-        "--cache": (settings.cache, "cold"),
-    }
-    return [
-        word
-        for flag, (value, usual) in values.items()
-        if value != usual and (not settings.preset or flag in settings.overrides)
-        for word in (flag, value)
-    ]
 
 
 def _chosen_options(settings: Settings) -> list[str]:

@@ -35,7 +35,7 @@ from torchstone.gate.apply_quarantine import Exemptions
 from torchstone.gate.blocking_policy import Policy
 from torchstone.gate.judgement import Judgement
 from torchstone.measure.ab.benchmark_files import check_bench_from
-from torchstone.measure.ab.budget import Budget, Pace
+from torchstone.measure.ab.budget import Budget
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
 from torchstone.measure.ab.experiment import (
     PairRunner,
@@ -86,8 +86,6 @@ class AbExecution:
         self._gate = gate
         self._watcher = watcher
         self._budget = budget
-        self._pace: Pace | None = None
-        self._is_pace_sure = False
         self._labels = Labels([contest.case for contest in contests])
 
     @property
@@ -101,6 +99,7 @@ class AbExecution:
         If interrupted, everything measured so far is in the run files.
         """
         steps = decide(self.contests, self._runner, self.journals, self._repro, self._budget)
+        is_pace_known = False
         try:
             with (
                 self._watcher.comparing(self.contests, self._runner.settings, self._budget),
@@ -108,7 +107,9 @@ class AbExecution:
             ):
                 for contest in decided:
                     self._watcher.measured(contest)
-                    self._watch_pace(contest)
+                    if not is_pace_known and contest.pairs:
+                        is_pace_known = True
+                        self._say_pace(contest)
         except (KeyboardInterrupt, CannotMeasureError):
             self._save()
             raise
@@ -118,20 +119,11 @@ class AbExecution:
             raise
         return self._conclude()
 
-    def _watch_pace(self, contest: Contest) -> None:
-        """Say after the first pair how long a verdict takes and whether the budget suffices, and after a second one if it does not after all.
-
-        Only the second pair of a case shows how long loading torch again takes.
-        """
-        is_first = contest.pairs == 1 and self._pace is None
-        if not is_first and (contest.pairs != 2 or self._is_pace_sure):
-            return
-        measured = sum(each.pairs for each in self.contests)
-        pace = self._runner.estimate_pace(contest, len(self.contests), self._budget, measured)
-        if self._pace is None or (pace.is_budget_too_short and not self._pace.is_budget_too_short):
-            for text in filter(None, (pace.text, pace.advice)):
-                self._watcher.say(text)
-        self._pace, self._is_pace_sure = pace, contest.pairs > 1
+    def _say_pace(self, contest: Contest) -> None:
+        """Say after the first pair how long a verdict takes, and whether the budget suffices."""
+        pace = self._runner.estimate_pace(contest, len(self.contests), self._budget)
+        for text in filter(None, (pace.text, pace.advice)):
+            self._watcher.say(text)
 
     def _repro(self, contest: Contest) -> str:
         """Return the command that measures a case again."""

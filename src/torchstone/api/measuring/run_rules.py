@@ -141,7 +141,7 @@ def _used_by(request: RunRequest) -> Iterator[tuple[str, object, tuple[Probe, ..
     yield "--save-artifacts", request.save_artifacts, _CACHES
     yield "--load-artifacts", request.load_artifacts, _CACHES
     yield "--counter", request.counter, _COUNTS
-    yield "--profile", request.profile, _COUNTS
+    yield "--profile", request.profile, (*_COUNTS, *_TIMES)
     yield "--ranks", request.ranks, _ROUNDS
     yield "--strategy", request.strategies, _ROUNDS
     yield "--bucket-mb", request.buckets, _ROUNDS

@@ -99,6 +99,15 @@ def complete_files_and_case(files: int) -> Complete:
     return complete
 
 
+def complete_runs_and_case(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete a run file, a second one or a case, and a case."""
+    given = context.params.get("arguments") or ()
+    found = complete_case(context, parameter, incomplete) if given else []
+    return found if found or len(given) > 1 else complete_file(context, parameter, incomplete)
+
+
 def _starting(incomplete: str, words: Iterable[str]) -> list[CompletionItem]:
     found = dict.fromkeys(word for word in words if word.startswith(incomplete))
     return [CompletionItem(word) for word in found if _NEEDS_NO_QUOTES.match(word)]
@@ -170,7 +179,7 @@ ARGUMENTS: dict[str, Complete] = {
     "[TARGETS]...": complete_target,
     "RUNFILE CASE": complete_files_and_case(1),
     "RUNFILE [CASE]": complete_files_and_case(1),
-    "BASE NEW [CASE]": complete_files_and_case(2),
+    "RUN [NEW] [CASE]": complete_runs_and_case,
 }
 """Kinds of positional arguments by their names in a command; those that are not listed are files."""
 

@@ -162,7 +162,7 @@ OPTIONS = (
     *in_section(
         "Probe instructions",
         Option("--counter", "counter", "NAME", f"{_alternatives(COUNTERS)} (default: the first that works on this machine).", choices=tuple(COUNTERS)),
-        Option("--profile", "profile", "", "Also record a profile of the count, for 'torchstone explain'."),
+        Option("--profile", "profile", "", "Also record where the count goes, for 'torchstone explain'; for the probe performance, where the time goes."),
     ),
     *in_section(
         "Probe scaling",

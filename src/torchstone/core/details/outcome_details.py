@@ -10,6 +10,7 @@ from msgspec import Meta, Struct, structs, to_builtins
 from torchstone.core.details.compile_cache_details import CacheDetails
 from torchstone.core.details.known_fields import redact_details, take_known
 from torchstone.core.details.round_details import RoundDetails
+from torchstone.core.details.time_profile import TimeProfile
 from torchstone.core.text.redaction import redact_values
 
 _Seconds = Annotated[float, Meta(ge=0, le=1e300)]
@@ -47,8 +48,9 @@ class OutcomeDetails(Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
     """Details of an outcome besides its measurements; unknown fields have their defaults.
 
     ``duration`` is in seconds, ``phases`` has the seconds of each phase, ``left_out`` says for each metric that is absent on purpose why it is. ``category`` and
-    ``description`` are those of counted work. ``profile`` is the breakdown of an instruction count, which ``analyze.profiles`` reads. ``log`` is the end of what a
-    case that passed printed; the log of one that failed belongs to its failure. ``device`` is the accelerator that the case was measured on, such as ``cuda:1``.
+    ``description`` are those of counted work. ``profile`` is the breakdown of an instruction count, which ``analyze.profiles`` reads; ``time_profile`` says where the
+    time of a call went. ``log`` is the end of what a case that passed printed; the log of one that failed belongs to its failure. ``device`` is the accelerator that
+    the case was measured on, such as ``cuda:1``.
     """
 
     duration: _Seconds | None = None
@@ -63,6 +65,7 @@ class OutcomeDetails(Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
     scaling: RoundDetails | None = None
     torch: TorchSettingsDetails | None = None
     device: str = ""
+    time_profile: TimeProfile | None = None
 
 
 NO_OUTCOME_DETAILS = OutcomeDetails()

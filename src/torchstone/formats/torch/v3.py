@@ -65,7 +65,6 @@ from torchstone.formats.torch.v3_additions import (
     facts_of_case,
     facts_of_measurement,
     guess_probe,
-    read_indexes,
     read_sizes,
     state,
     written_name,
@@ -156,7 +155,6 @@ def _ways(benchmark: Fields) -> MeasurementDetails:
         counter = ORIGINAL_COUNTER
     start, cache = (text_at(told, OURS + key) for key in ("start", "cache"))
     trials = read_sizes(text_at(told, f"{OURS}trials"))
-    disturbed = read_indexes(text_at(told, f"{OURS}disturbed"))
     own = make_definition(better, unit) if better in DIRECTIONS else NO_DETAILS
     reported = reported if own.better else ""
     return structs.replace(
@@ -166,7 +164,6 @@ def _ways(benchmark: Fields) -> MeasurementDetails:
         counter=counter,
         definition=definition,
         trials=trials,
-        disturbed=disturbed,
         reported=reported,
     )
 

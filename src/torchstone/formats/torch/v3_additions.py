@@ -1,7 +1,7 @@
 """Facts that a v3 record has no field for, and comparisons need: stated in the benchmark's ``extra_info``.
 
 Their names start with ``torchstone_``: the probe (where it does not follow from the records), the status of a case that failed,
-the sizes of trials and which of them were disturbed, and how workers were started and caches filled. Values are texts, as everywhere in ``extra_info``.
+the sizes of trials, and how workers were started and caches filled. Values are texts, as everywhere in ``extra_info``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from torchstone.core.records import Case, Outcome
 from torchstone.core.vocabulary import COMPILE_SECONDS, FAILED, METRICS, PASSED, Probe
 
 OURS = "torchstone_"
-_NO_TRIAL = "none"
 
 
 def written_name(metric: str, probe: str) -> str:
@@ -78,30 +77,15 @@ def facts_of_case(outcome: Outcome, *, states_probe: bool) -> dict[str, str]:
 
 def facts_of_measurement(details: MeasurementDetails) -> dict[str, str]:
     """Return how a measurement was taken, as far as the database has no field for it."""
-    facts = {
-        "start": details.start,
-        "cache": details.cache,
-        "trials": ",".join(map(str, details.trials)),
-        "disturbed": _NO_TRIAL if details.disturbed == () else ",".join(map(str, details.disturbed or ())),
-    }
+    facts = {"start": details.start, "cache": details.cache, "trials": ",".join(map(str, details.trials))}
     return {OURS + name: fact for name, fact in facts.items() if fact}
 
 
 def read_sizes(text: str) -> tuple[int, ...]:
     """Return the sizes of trials, such as ``20,20``; empty if the text is anything else."""
-    sizes = _read_numbers(text)
-    return sizes if sizes and all(sizes) else ()
-
-
-def read_indexes(text: str) -> tuple[int, ...] | None:
-    """Return the indexes of trials, such as ``0,2``, or of none; None if the text is anything else."""
-    return () if text == _NO_TRIAL else _read_numbers(text)
-
-
-def _read_numbers(text: str) -> tuple[int, ...] | None:
-    numbers = text.split(",")
-    is_valid = all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers)
-    return tuple(map(int, numbers)) if is_valid else None
+    sizes = text.split(",")
+    is_valid = all(size.isascii() and size.isdigit() and len(size) < 10 and int(size) for size in sizes)
+    return tuple(map(int, sizes)) if is_valid else ()
 
 
 def state(facts: Mapping[str, object]) -> dict[str, object]:

@@ -114,18 +114,13 @@ class PairRunner:
                 self._imported = (self._imported or set()) | set(code.imported)
         contest.take(result, time.monotonic() - began)
 
-    def estimate_pace(self, contest: Contest, cases: int, budget: Budget, measured: int = 1) -> Pace:
-        """Estimate from the pairs of a case how long the verdicts of all cases take; a budget that was not given allows for that.
-
-        ``measured`` is the number of pairs of all cases so far.
-        """
+    def estimate_pace(self, contest: Contest, cases: int, budget: Budget) -> Pace:
+        """Estimate from the first pair of a case how long the verdicts of all cases take; a budget that was not given allows for that."""
         pair = contest.pair_seconds or 0.0
-        if contest.pairs < 2 and need_separate_zygotes(self.sides):  # restarted from the second pair on
+        if need_separate_zygotes(self.sides):  # which are restarted from the second pair on
             pair += min(side.loading_seconds for side in self.sides)
         fewest = self.settings.least_pairs
-        compiled = cases if contest.pairs > 1 else 1  # all cases take turns
-        left = max(0, fewest * cases - measured)
-        total = budget.spent + pair * left + contest.compile_seconds * (cases - compiled)
+        total = budget.spent + pair * (fewest * cases - 1) + contest.compile_seconds * (cases - 1)
         budget.extend(_AMPLE * total)
         return Pace(
             contest.seconds,

@@ -1,23 +1,23 @@
-"""Render tables as plain columns of text, in which no name is cut."""
+"""Render tables as plain columns of text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from torchstone.core.errors import printable
 from torchstone.core.text.safe_text import escape_commands, escape_lines
 
 if TYPE_CHECKING:
-    from torchstone.reporting.dialects.text_page import TextPage
-from torchstone.reporting.views.result_table import ResultTable
+    from torchstone.reporting.views.result_table import ResultTable
 
 WIDTH = 80
 _NARROWEST = 8
+SHORTEST_NAME = 16
 _LONGEST_CELL = 1000  # longer than the id of any case
-_LONGEST_NAME = 400
-_INDENT, _BETWEEN = "  ", "  "
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str) -> str:
@@ -73,43 +73,44 @@ def _wrapped(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
         yield _line(pieces, widths)
 
 
-class NamedTable:
-    """Columns of rows that begin with the name of a case. A name that leaves too little room for its cells has a line of its own.
+class TextLayout(Struct, frozen=True):
+    """The width of the text, and the extra space that each table column takes, both in characters."""
 
-    ``titles`` are the texts that may stand above the names.
-    """
+    width: int = WIDTH
+    spacing: int = 0
 
-    def __init__(
-        self,
-        page: TextPage,
-        titles: Iterable[str],
-        head: Sequence[str],
-        rows: Iterable[tuple[str, Sequence[str]]],
-    ) -> None:
-        self._page = page
-        self._head = head
-        self._rows = [(printable(name, _LONGEST_NAME), cells) for name, cells in rows]
-        self._widths = [
-            max(map(len, column)) for column in zip(head, *(cells for _, cells in self._rows), strict=True)
-        ]
-        taken = len(_INDENT) + sum(len(_BETWEEN) + width for width in self._widths)
-        self._room = page.width - taken
-        fitting = [len(name) for name, _ in self._rows if len(name) <= self._room]
-        self._first = max([*fitting, *(len(title) - len(_INDENT) for title in titles)])
 
-    def head(self, title: str, color: str) -> str:
-        """Return the line above the rows."""
-        line = self._line(title.ljust(self._first + len(_INDENT)), self._head)
-        return self._page.paint(title, color) + self._page.paint(line[len(title) :], "dim")
+def align_numbers(header: Sequence[str], rows: Sequence[list[str]], columns: range) -> list[str]:
+    """Align columns of numbers to the right, and return the aligned header."""
+    fitted = list(header)
+    for column in columns:
+        width = max(len(header[column]), *(len(row[column]) for row in rows))
+        fitted[column] = header[column].rjust(width)
+        for row in rows:
+            row[column] = row[column].rjust(width) if row[column] else ""
+    return fitted
 
-    def lines(self, number: int) -> Iterator[str]:
-        """Yield the line of a row; two if its name needs one."""
-        name, cells = self._rows[number]
-        if len(name) > self._room:
-            yield f"{_INDENT}{name}"
-            name = ""
-        yield self._line(f"{_INDENT}{name.ljust(self._first)}", cells)
 
-    def _line(self, first: str, cells: Sequence[str]) -> str:
-        padded = (cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True))
-        return _BETWEEN.join((first, *padded)).rstrip()
+def shorten_names(
+    rows: Sequence[list[str]], shortened: Sequence[int], header: Sequence[str], layout: TextLayout
+) -> None:
+    """Cut the names in these columns so that the table is no wider than the layout."""
+    width = layout.width - layout.spacing * (len(header) + 1)
+    others = [
+        max(len(header[column]), *(len(printable(row[column])) for row in rows))
+        for column in range(len(header))
+        if column not in shortened
+    ]
+    left = max(SHORTEST_NAME, (width - sum(others) - 2 * (len(header) - 1)) // len(shortened))
+    for row in rows:
+        for column in shortened:
+            row[column] = cut_middle(row[column], left)
+
+
+def cut_middle(text: str, width: int) -> str:
+    """Cut the middle out of a long name: its ends distinguish it best."""
+    text = printable(text, 1000)
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}\u2026{text[len(text) - tail :]}"

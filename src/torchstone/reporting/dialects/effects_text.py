@@ -9,16 +9,15 @@ from torchstone.core.records import Case
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.judgement import Overview, Row
-from torchstone.reporting.dialects.columns import NamedTable
-from torchstone.reporting.dialects.text_page import INDENT, TextPage
+from torchstone.reporting.dialects.text_page import INDENT, TextPage, cut
 from torchstone.reporting.views.comparison_rows import ORDER, describe_mean
 from torchstone.reporting.views.effects import has_effect, is_unchanged, short_effect
 from torchstone.reporting.views.report_view import ReportView, percent, quarantine_reason
 
 MOST_ROWS = 30
 MOST_NAMES = 6
-_MEAN_WIDTH = 32  # a longer name of a metric has a line of its own
-MOST_REASONS = 10  # paragraphs for each verdict
+LEAST_METRIC_WIDTH = 16
+EFFECT_WIDTH = 42  # columns, including the space between them
 _COLORS = {
     Verdict.IMPROVEMENT: "green",
     Verdict.NEW: "blue",
@@ -38,15 +37,12 @@ def overview_lines(report: ReportView, overview: Overview, page: TextPage) -> It
     if overview.means:
         yield ""
         interval = f"{confidence_of(report)} interval"
-        head = f"  {'geometric mean, new/base':<{_MEAN_WIDTH}}{'better':<8}{'ratio':>7}  {interval:<19}{'cases':>6}"
+        head = f"  {'geometric mean, new/base':<32}{'better':<8}{'ratio':>7}  {interval:<19}{'cases':>6}"
         yield page.paint(head, "dim")
         for each in overview.means:
             ratio, between = describe_mean(each.mean)
-            name = printable(each.metric)
-            if len(name) >= _MEAN_WIDTH:
-                yield f"  {name}"
-                name = ""
-            yield f"  {name:<{_MEAN_WIDTH}}{each.better:<8}{ratio:>7}  {between:<19}{each.mean.cases:>6,}"
+            name = cut(printable(each.metric), 31)
+            yield f"  {name:<32}{each.better:<8}{ratio:>7}  {between:<19}{each.mean.cases:>6,}"
     rate = overview.pass_rate
     if rate.cases and (rate.new < rate.cases or rate.base < rate.cases):
         yield ""
@@ -80,13 +76,9 @@ def _reasons(report: ReportView, page: TextPage) -> Iterator[str]:
             if (row.detail or not row.comparison) and verdict is not Verdict.SAME:
                 reasons = "; ".join(part for part in (row.detail, quarantine_reason(row)) if part)
                 groups.setdefault(reasons, []).append(row)
-        for reason, rows in [*groups.items()][:MOST_REASONS]:
+        for reason, rows in groups.items():
             yield ""
             yield from _reason(report, verdict, reason, rows, page)
-        if left := sum(map(len, [*groups.values()][MOST_REASONS:])):
-            reasons = count_of(len(groups) - MOST_REASONS, "other reason")
-            text = f"... and {count_of(left, 'row')} with {reasons} ({verdict}); {_MORE}"
-            yield from page.wrap(text, "  ", "    ")
 
 
 def _reason(
@@ -123,16 +115,21 @@ def _tables(report: ReportView, page: TextPage) -> Iterator[str]:
 
 def _table(report: ReportView, verdict: Verdict, rows: Sequence[Row], page: TextPage) -> Iterator[str]:
     shown = rows[:MOST_ROWS]
+    names = [printable(report.name_of(row.case)) for row in shown]
+    left_width = page.width - EFFECT_WIDTH
+    longest = max(map(len, names))
+    metric = min(max(len(row.metric) for row in shown), max(LEAST_METRIC_WIDTH, left_width - longest))
+    width = max(INDENT - 2, min(longest, left_width - metric))
+    if len({cut(name, width) for name in names}) < len(set(names)):
+        width = longest  # two cases that look the same are worse than a long line
     last = "trials" if verdict is Verdict.INCONCLUSIVE else "margin"
-    head = ("metric", f"{'change':>8}", f"{confidence_of(report)} interval", last)
-    table = NamedTable(page, (verdict,), head, [(report.name_of(row.case), _cells(row)) for row in shown])
-    yield table.head(verdict, _COLORS.get(verdict, "yellow"))
-    for number in range(len(shown)):
-        yield from table.lines(number)
+    head = f"{'metric':<{metric}}  {'change':>8}  {f'{confidence_of(report)} interval':<18}  {last}"
+    painted = page.paint(f"{verdict.value:<{width + 2}}", _COLORS.get(verdict, "yellow"))
+    yield f"{painted}  {page.paint(head, 'dim')}"
+    for row, name in zip(shown, names, strict=True):
+        if row.comparison:
+            start = f"  {cut(name, width):<{width}}  {cut(row.metric, metric):<{metric}}"
+            change, between, last = short_effect(row, row.comparison)
+            yield f"{start}  {change:>8}  {between:<18}  {last}".rstrip()
     if (left := len(rows) - MOST_ROWS) > 0:
         yield f"  ... and {left:,} more; {_MORE}"
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    change, between, last = short_effect(row, row.comparison) if row.comparison else ("", "", "")
-    return printable(row.metric), f"{change:>8}", between, last

@@ -14,7 +14,14 @@ from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import Case, Number
 from torchstone.core.text.safe_text import escape_commands, escape_json, escape_lines
 from torchstone.core.text.units import count_of, format_change, format_number, short_number
-from torchstone.reporting.dialects.columns import columns
+from torchstone.reporting.dialects.columns import (
+    WIDTH,
+    TextLayout,
+    align_numbers,
+    columns,
+    cut_middle,
+    shorten_names,
+)
 from torchstone.reporting.dialects.markdown_page import code, escape
 from torchstone.reporting.html.profile_section import (
     MOST_STEPS,
@@ -30,8 +37,6 @@ from torchstone.reporting.views.result_table import ResultTable
 FORMAT = 1
 DEFAULT_TOP = 15
 STYLES = ("text", "json", "markdown")
-WIDTH = 80
-_SHORTEST_NAME = 16
 _LONGEST_LIBRARY = 18
 _DEEPEST = 20
 _SO_VERSION = re.compile(r"\.so(\.\d+)+\Z")
@@ -88,13 +93,6 @@ def render_explanation(explanation: Explanation, style: str = "text", top: int =
     raise UsageError(f"{style}: no such style", advice=f"the styles are {', '.join(STYLES)} and html")
 
 
-class TextLayout(Struct, frozen=True):
-    """The width of the text, and the extra space that each table column takes, both in characters."""
-
-    width: int = WIDTH
-    spacing: int = 0
-
-
 # ---- Text
 
 
@@ -128,8 +126,8 @@ def _case_blocks(each: Explained, top: int, layout: TextLayout) -> Iterator[str 
 def _summary_table(explanation: Explanation, layout: TextLayout) -> ResultTable:
     rows = [[each.label, *_summary_cells(each.attribution)] for each in explanation.explained]
     header = ["case", "base", "new", "change", "", "mostly in"]
-    numbers = _fit(header, rows, range(1, 5))
-    _shorten(rows, [0], numbers, layout)
+    numbers = align_numbers(header, rows, range(1, 5))
+    shorten_names(rows, [0], numbers, layout)
     count = count_of(len(rows), "case")
     title = f"{count} with a profile in both files, largest change first"
     return ResultTable(title, tuple(numbers), rows)
@@ -169,8 +167,8 @@ def _phases_table(found: Attribution, layout: TextLayout) -> ResultTable:
     rows = cells(format_number)
     if max(sum(map(len, row)) for row in [*rows, header]) > WIDTH - 2 * len(header):
         rows = cells(short_number)
-    fitted = _fit(header, rows, range(1, 5))
-    _shorten(rows, [0], fitted, layout)
+    fitted = align_numbers(header, rows, range(1, 5))
+    shorten_names(rows, [0], fitted, layout)
     return ResultTable(f"By compiler phase, in {found.unit}", tuple(fitted), rows)
 
 
@@ -184,10 +182,10 @@ def _function_blocks(found: Attribution, top: int, layout: TextLayout) -> Iterat
     shown = found.changed[:top]
     header = ["phase", "function", "library", "base", "new", "change"]
     rows = [[each.phase, each.function, each.library, *_short_cells(each)] for each in shown]
-    fitted = _fit(header, rows, range(3, 6))
+    fitted = align_numbers(header, rows, range(3, 6))
     for row in rows:
-        row[0], row[2] = _cut(row[0], 12), _cut_library(row[2])
-    _shorten(rows, [1], fitted, layout)
+        row[0], row[2] = cut_middle(row[0], 12), _cut_library(row[2])
+    shorten_names(rows, [1], fitted, layout)
     of_all = f" ({len(shown)} of {len(found.changed):,})" if len(shown) < len(found.changed) else ""
     title = f"Functions that changed most{of_all}, by own cost"
     yield ResultTable(title, tuple(fitted), rows)
@@ -206,53 +204,17 @@ def _path_lines(steps: Sequence[Step], unit: str, layout: TextLayout) -> Iterato
         indent = " " * min(step.level, _DEEPEST)
         if step.passed:
             yield f"{' ' * width}  {indent}... {count_of(step.passed, 'frame')} more with the same change"
-        name = _cut(step.frame.name, layout.width - width - 2 - len(indent))
+        name = cut_middle(step.frame.name, layout.width - width - 2 - len(indent))
         yield f"{number.rjust(width)}  {indent}{name}"
     if left := len(steps) - len(shown):
         yield f"... {count_of(left, 'step')} more"
-
-
-def _fit(header: Sequence[str], rows: Sequence[list[str]], columns: range) -> list[str]:
-    """Align columns of numbers to the right, and return the aligned header."""
-    fitted = list(header)
-    for column in columns:
-        width = max(len(header[column]), *(len(row[column]) for row in rows))
-        fitted[column] = header[column].rjust(width)
-        for row in rows:
-            row[column] = row[column].rjust(width) if row[column] else ""
-    return fitted
-
-
-def _shorten(
-    rows: Sequence[list[str]], shortened: Sequence[int], header: Sequence[str], layout: TextLayout
-) -> None:
-    """Cut the names in these columns so that the table is no wider than the layout."""
-    width = layout.width - layout.spacing * (len(header) + 1)
-    others = [
-        max(len(header[column]), *(len(printable(row[column])) for row in rows))
-        for column in range(len(header))
-        if column not in shortened
-    ]
-    left = max(_SHORTEST_NAME, (width - sum(others) - 2 * (len(header) - 1)) // len(shortened))
-    for row in rows:
-        for column in shortened:
-            row[column] = _cut(row[column], left)
-
-
-def _cut(text: str, width: int) -> str:
-    """Cut the middle out of a long name: its ends distinguish it best."""
-    text = printable(text, 1000)
-    if len(text) <= width:
-        return text
-    tail = (width - 1) // 2
-    return f"{text[: width - 1 - tail]}\u2026{text[len(text) - tail :]}"
 
 
 def _cut_library(name: str) -> str:
     """Shorten a library's name by its version, or a path to its end."""
     shown = printable(_SO_VERSION.sub(".so", name), 1000)
     is_path = "/" in shown and len(shown) > _LONGEST_LIBRARY
-    return f"\u2026{shown[1 - _LONGEST_LIBRARY :]}" if is_path else _cut(shown, _LONGEST_LIBRARY)
+    return f"\u2026{shown[1 - _LONGEST_LIBRARY :]}" if is_path else cut_middle(shown, _LONGEST_LIBRARY)
 
 
 # ---- JSON

@@ -11,18 +11,14 @@ from torchstone.core.records import Case
 from torchstone.core.text.units import format_change
 from torchstone.core.vocabulary import ACCURACY, Probe, Verdict
 from torchstone.gate.judgement import Row
-from torchstone.reporting.dialects.columns import NamedTable
 from torchstone.reporting.dialects.text_page import TextPage
-from torchstone.reporting.views.report_view import (
-    ReportView,
-    change_of,
-    metric_name,
-    short_interval,
-    value_text,
-)
+from torchstone.reporting.views.report_view import ReportView, change_of, interval_of, metric_name, value_text
 
 MOST_LINES = 60
+MOST_SPAN = 100.0  # an interval that spans a larger factor says nothing
 _HEAD = ("metric", "actual", "expected", "change")
+_LONGEST = 400
+_INDENT, _BETWEEN = "  ", "  "
 _ONE_CAUSE = frozenset({Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.IMPROVEMENT})
 
 
@@ -46,19 +42,30 @@ def group_causes(rows: Sequence[Row]) -> list[RedGroup]:
 
 
 def red_lines(report: ReportView, groups: Sequence[RedGroup], page: TextPage) -> Iterator[str]:
-    """Yield a table of red rows for each verdict: case, metric, actual, expected, and the change with its interval."""
+    """Yield a table of red rows for each verdict: case, metric, actual, expected, and the change with its interval.
+
+    Nothing is cut: a name that leaves too little room for its numbers has a line of its own.
+    """
     shown = groups[:MOST_LINES]
-    are_mixed = len({group.lead.case.probe for group in shown}) > 1
-    rows = [(report.name_of(group.lead.case, has_probe=are_mixed), _cells(group)) for group in shown]
+    names = [printable(report.name_of(group.lead.case), _LONGEST) for group in shown]
+    cells = [_cells(group) for group in shown]
     verdicts = list(dict.fromkeys(group.lead.verdict for group in shown))
-    table = NamedTable(page, verdicts, _HEAD, rows)
+    widths = [max(map(len, column)) for column in zip(_HEAD, *cells, strict=True)]
+    room = page.width - len(_INDENT) - sum(len(_BETWEEN) + width for width in widths)
+    fitting = [len(name) for name in names if len(name) <= room]
+    widths.insert(0, max([*fitting, *(len(verdict) - len(_INDENT) for verdict in verdicts)]))
     for verdict in verdicts:
-        yield table.head(verdict, "yellow" if verdict is Verdict.INCONCLUSIVE else "red")
-        for number, group in enumerate(shown):
-            if group.lead.verdict is verdict:
-                yield from table.lines(number)
+        color = "yellow" if verdict is Verdict.INCONCLUSIVE else "red"
+        first = verdict.ljust(widths[0] + len(_INDENT))
+        yield page.paint(verdict, color) + page.paint(_line((first, *_HEAD), widths)[len(verdict) :], "dim")
+        for group, name, words in zip(shown, names, cells, strict=True):
+            if group.lead.verdict is not verdict:
+                continue
+            if len(name) > room:
+                yield f"{_INDENT}{name}"
+            yield f"{_INDENT}{_line((name if len(name) <= room else '', *words), widths)}"
     if any(group.parts for group in shown):
-        yield "  (+N: N more metrics of the case have this verdict)"
+        yield f"{_INDENT}(+N: N more metrics of the case have this verdict)"
     if (left := len(groups) - MOST_LINES) > 0:
         yield f"... and {left:,} more red rows"
 
@@ -77,7 +84,13 @@ def _cells(group: RedGroup) -> tuple[str, ...]:
 def _change(row: Row, actual: object, expected: object) -> str:
     found = row.comparison
     if found is not None and found.p_value is not None:
-        return f"{change_of(found.ratio)} ({short_interval(found)})"
+        is_known = found.low > 0 and found.high <= MOST_SPAN * found.low
+        between = interval_of(found.low, found.high).replace("% to ", " to ") if is_known else "not yet known"
+        return f"{change_of(found.ratio)} ({between})"
     if isinstance(actual, int | float) and isinstance(expected, int | float):
         return format_change(actual, expected)
     return ""
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return _BETWEEN.join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()

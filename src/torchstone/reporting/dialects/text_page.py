@@ -68,3 +68,11 @@ class TextPage:
                 space = " " if used > INDENT else ""
                 line, used = f"{line}{space}{word}", used + len(space) + len(word)
         return [*lines, line]
+
+
+def cut(text: str, width: int) -> str:
+    """Cut the middle out of a text that is wider than this."""
+    if len(text) <= width:
+        return text
+    end = width // 2
+    return f"{text[: width - end - 1]}…{text[-end:]}"

@@ -21,11 +21,11 @@ def render_explained_page(
         "header",
         element("p", "torchstone explain", class_="brand"),
         element("h1", f"Causes of the change in {title}"),
-        element("ul", _identity("base", base), _identity("new", new), class_="identity"),
+        element("ul", render_identity("base", base), render_identity("new", new), class_="identity"),
     )
     main = element(
         "main",
-        _differences(differences),
+        render_differences(differences),
         [element("div", long_text(note, 1_000), class_="alert") for note in notes],
         render_cases(cases, linked=False),
         id="main",
@@ -33,11 +33,13 @@ def render_explained_page(
     return render_document(f"{title} - torchstone explain", (header, main), FLAME)
 
 
-def _identity(name: str, text: str) -> Markup:
+def render_identity(name: str, text: str) -> Markup:
+    """Render one fact of the header."""
     return element("li", element("span", f"{name} ", class_="quiet"), text)
 
 
-def _differences(differences: Sequence[str]) -> Markup:
+def render_differences(differences: Sequence[str]) -> Markup:
+    """Render how the environments differ, if they do."""
     if not differences:
         return NOTHING
     items = [element("li", long_text(text, 400)) for text in differences[:MOST_DIFFERENCES]]

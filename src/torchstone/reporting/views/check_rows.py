@@ -120,10 +120,9 @@ class Report(Struct, frozen=True, dict=True):
         """Sort rows of one verdict, largest change first."""
         return sorted(rows, key=severity)
 
-    def name_of(self, case: Case, *, has_probe: bool = True) -> str:
-        """Return the name of a case, with the axes that distinguish it from others of its name, and its probe unless that is said elsewhere."""
-        is_repeated = case.benchmark in self.context.repeated
-        return self._names.of(case, has_probe=has_probe) if is_repeated else short_name(case)
+    def name_of(self, case: Case) -> str:
+        """Return the name of a case, with the axes that distinguish it from others of its name."""
+        return self._names.of(case) if case.benchmark in self.context.repeated else short_name(case)
 
     @cached_property
     def _names(self) -> Names:

@@ -145,9 +145,9 @@ class CompareReport(Struct, frozen=True, dict=True):
         """Return the rows unchanged: all rows are in the requested order already."""
         return rows
 
-    def name_of(self, case: Case, *, has_probe: bool = True) -> str:
-        """Return the shortest unambiguous name of a case; without its probe if that is said elsewhere."""
-        return self.names.of(case, has_probe=has_probe)
+    def name_of(self, case: Case) -> str:
+        """Return the shortest unambiguous name of a case."""
+        return self.names.of(case)
 
     def finding_of(self, row: Row) -> str:
         """Return the finding in one line."""

@@ -18,7 +18,6 @@ from torchstone.reporting.views.report_view import (
     interval_of,
     percent,
     quarantine_reason,
-    short_interval,
     value_text,
 )
 
@@ -68,8 +67,9 @@ def is_unchanged(row: Row) -> bool:
 
 def short_effect(row: Row, found: Comparison) -> tuple[str, str, str]:
     """Return change, interval, and the margin, or for inconclusive rows the further trials needed."""
+    between = "exact" if found.low == found.high else interval_of(found.low, found.high) or "unknown"
     last = percent(row.criteria.share) if row.criteria else ""
     if row.verdict is Verdict.INCONCLUSIVE:
         more = row.more
         last = "" if more is None else f">{MOST_MORE}" if more > MOST_MORE else f"+{more}"
-    return change_of(found.ratio), short_interval(found), last
+    return change_of(found.ratio), between, last

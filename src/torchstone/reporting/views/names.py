@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from torchstone.core.records import Case
 
-_PROBE = "probe"
-_NEEDS_NO_NAME = {"suite", _PROBE}
+_NEEDS_NO_NAME = {"suite", "probe"}
 
 
 class Names:
@@ -19,15 +18,15 @@ class Names:
             self._of_name.setdefault(case.benchmark, []).append(case)
         self._differing: dict[str, frozenset[str]] = {}
 
-    def of(self, case: Case, *, has_probe: bool = True) -> str:
-        """Return the shortest unambiguous name of a case: ``BertForMaskedLM (dtype bfloat16)``. Without its probe if that is said elsewhere."""
+    def of(self, case: Case) -> str:
+        """Return the shortest unambiguous name of a case: ``BertForMaskedLM (dtype bfloat16)``."""
         if len(self._of_name.get(case.benchmark, ())) < 2:
             return case.name
         differing = self._differing_axes(case.benchmark)
         axes = ", ".join(
             f"{axis} {value}" if axis not in _NEEDS_NO_NAME else value
             for axis, value in _all_axes(case).items()
-            if axis in differing and (has_probe or axis != _PROBE)
+            if axis in differing
         )
         return f"{case.name} ({axes})" if axes else case.name
 
@@ -43,4 +42,4 @@ class Names:
 
 
 def _all_axes(case: Case) -> dict[str, str]:
-    return {"suite": case.suite} | case.variant.axes() | {_PROBE: case.probe}
+    return {"suite": case.suite} | case.variant.axes() | {"probe": case.probe}

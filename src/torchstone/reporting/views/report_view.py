@@ -14,7 +14,6 @@ from torchstone.core.text.units import count_of, format_change, format_limit, fo
 from torchstone.core.vocabulary import ACCURACY, Probe, Verdict
 from torchstone.gate.judgement import Judgement, Row, State
 
-_MOST_SPAN = 100.0  # the largest factor between the ends of an interval that is worth showing
 _LARGE, _HUGE = 20.0, 100_000.0  # ratios too large to read as a change in percent
 
 
@@ -82,8 +81,8 @@ class ReportView(Protocol):
     def sort(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Sort rows of one verdict for display."""
 
-    def name_of(self, case: Case, *, has_probe: bool = True) -> str:
-        """Return the shortest unambiguous name of a case; without its probe if that is said elsewhere."""
+    def name_of(self, case: Case) -> str:
+        """Return the shortest unambiguous name of a case."""
 
     def finding_of(self, row: Row) -> str:
         """Return the finding in one line."""
@@ -132,14 +131,6 @@ def interval_of(low: float, high: float) -> str:
     if math.isinf(high) or not high:
         return ""
     return f"{change_of(low)} to {change_of(high)}"
-
-
-def short_interval(found: Comparison) -> str:
-    """Format the interval of a change for a column: ``-0.5 to +1.1%``; it says so if there is none, or one too wide to say anything."""
-    if found.low == found.high:
-        return "exact"
-    is_known = found.low > 0 and found.high <= _MOST_SPAN * found.low
-    return interval_of(found.low, found.high).replace("% to ", " to ") if is_known else "not yet known"
 
 
 def metric_name(row: Row) -> str:

@@ -20,6 +20,7 @@ from torchstone.worker.probes.outputs.values import tensors_in
 from torchstone.worker.probes.reply import PhaseClock, Result, ending_as
 from torchstone.worker.probes.reported_metrics import MetricCollector
 from torchstone.worker.probes.subject import Target, gradient_mode, make_call, seed_everything
+from torchstone.worker.probes.time_profile.taking import take_time_profile
 from torchstone.worker.probes.timing import Call, Pairs, StopRule, Strain, time_pairs
 from torchstone.worker.probes.warm_up import WarmUp, WarmUpDifference, compare_warm_ups, warm_up
 from torchstone.worker.protocol.jobs import NO_COMPILER
@@ -38,8 +39,13 @@ def measure_performance(
     result: Result,
     identity: dict[str, str],
     own: MetricCollector | None = None,
+    *,
+    profile: bool = False,
 ) -> None:
-    """Measure, and add to ``result``; ``identity`` distinguishes compile times of different setups, ``own`` collects the benchmark's own metrics."""
+    """Measure, and add to ``result``; ``identity`` distinguishes compile times of different setups, ``own`` collects the benchmark's own metrics.
+
+    With ``profile``, also find out where the time goes, after everything else.
+    """
     own = own or MetricCollector()
     eager = make_call(work, target, work.model)
     inputs = _versions(work)
@@ -74,6 +80,9 @@ def measure_performance(
     _note_strain(result, pairs.strain)
     _add_times(result, pairs, times)
     own.add_to(result)
+    if profile:
+        with gradient_mode(target.mode):
+            take_time_profile(work, target, eager, compiled, clock, result)
 
 
 def _time(eager: Call, compiled: Call, rule: StopRule, target: Target, own: MetricCollector) -> Pairs:

@@ -67,7 +67,8 @@ def run_case(
             work = make()
             own.end_build()
             pin(pair.cores)
-            measure_performance(work, target, _stop_rule(job.options), clock, result, job.identity, own)
+            rule, profile = _stop_rule(job.options), job.options.profile
+            measure_performance(work, target, rule, clock, result, job.identity, own, profile=profile)
         _add_code(pair, result)
         return
     work = make()

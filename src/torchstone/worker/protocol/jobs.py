@@ -86,6 +86,7 @@ class MeasureOptions:
     save_outputs: str = ""
     compare_outputs: str = ""
     batch_invariant: bool = False
+    profile: bool = False
 
 
 @dataclass(frozen=True)

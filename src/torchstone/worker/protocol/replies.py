@@ -30,8 +30,9 @@ from torchstone.worker.protocol.codec import (
     to_json,
 )
 from torchstone.worker.protocol.source_message import SourceMessage
+from torchstone.worker.protocol.time_profile_reply import TimeProfileFound
 
-Phase = Literal["load", "eager", "compile", "run", "compare"]
+Phase = Literal["load", "eager", "compile", "run", "compare", "profile"]
 PHASES: tuple[Phase, ...] = ("load", "eager", "compile", "run", "compare")
 
 CallTime = Annotated[float, AtLeast(1e-6), AtMost(1e18)]
@@ -131,6 +132,7 @@ class CaseDetails:
     profile: dict[str, Json] | None = None
     torch: TorchSettingsFound | None = None
     device: str = ""
+    time_profile: TimeProfileFound | None = None
     code: CodeFound | None = None
     offers: dict[str, str] | None = None
     look_ups: dict[str, dict[str, Count]] | None = None
@@ -143,9 +145,8 @@ class CaseDetails:
     def __post_init__(self) -> None:
         for rank in self.exits or {}:
             if not re.fullmatch("[0-9]{1,6}", rank):
-                raise MalformedError(
-                    f"result.extra.exits: expected the number of a rank, found {shown(rank)}"
-                )
+                found = shown(rank)
+                raise MalformedError(f"result.extra.exits: expected the number of a rank, found {found}")
 
 
 @dataclass(frozen=True)
@@ -358,6 +359,7 @@ _BARE: dict[str, type[TurnWanted | TurnEnded | DeviceWanted | DeviceReleased]] =
     "release_device": DeviceReleased,
 }
 _FLAT: dict[str, type[Reply]] = {"each": TurnReady, "took": TurnTaken}
+_KEYS = {*_WRAPPED, *_SINGLE, *_BARE, *_FLAT}
 
 
 def encode_reply(reply: Reply) -> Message:
@@ -391,6 +393,3 @@ def decode_reply(message: Message) -> Reply | None:
         return from_json(_FLAT[key], message, key)
     except MalformedError as error:
         return Malformed(key, str(error))
-
-
-_KEYS = {*_WRAPPED, *_SINGLE, *_BARE, *_FLAT}

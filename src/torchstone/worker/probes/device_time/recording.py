@@ -17,7 +17,7 @@ def find_profiler_problem(device_type: str) -> str:
     """Return why torch's profiler cannot record this kind of device; empty if it can."""
     if device_type == "cpu":
         return "a CPU runs the calls itself, so there is no device time"
-    activity = _activity_name(device_type)
+    activity = activity_name(device_type)
     known = _supported()
     if not known:
         return "this torch was built without its profiler (kineto)"
@@ -45,7 +45,7 @@ def profile_events(
         raise NoDeviceActivityError(problem)
     from torch.profiler import ProfilerActivity, profile  # noqa: PLC0415  (slow to import, and only now needed)
 
-    activities = [getattr(ProfilerActivity, _activity_name(device_type))]
+    activities = [getattr(ProfilerActivity, activity_name(device_type))]
     if with_host:
         activities.append(ProfilerActivity.CPU)
     failed: BaseException | None = None
@@ -66,7 +66,7 @@ def profile_events(
     return events
 
 
-def _activity_name(device_type: str) -> str:
+def activity_name(device_type: str) -> str:
     """Return the name of the profiler's activity for a kind of device; a renamed private backend has the generic one."""
     if device_type == torch._C._get_privateuse1_backend_name():
         return "PrivateUse1"

@@ -1,4 +1,4 @@
-"""``explain``: attribute the difference between two instruction counts of a case."""
+"""``explain``: where the time of a case went, or why two instruction counts of a case differ."""
 
 from __future__ import annotations
 
@@ -10,14 +10,23 @@ from msgspec import Struct
 from torchstone.analyze.attribution import compare
 from torchstone.analyze.profiles import Profile, read_profile
 from torchstone.api.case_lookup import find_cases
+from torchstone.api.explaining.explain_time import (
+    TimeExplainResult,
+    explain_run,
+    explain_two_runs,
+    time_profile_of,
+)
+from torchstone.api.explaining.profile_again import measure_profile
+from torchstone.api.measuring.consent import Ask, refuse
+from torchstone.api.measuring.events import EventWatcher, OnEvent, RunWatcher
 from torchstone.api.requests import Source, make_request
 from torchstone.api.sources import Input, read_input
 from torchstone.core.cautions import Caution
 from torchstone.core.environments import differences, unknowns
 from torchstone.core.errors import InputError, UsageError, printable
-from torchstone.core.records import Case, Reading, Run
+from torchstone.core.records import Case, Outcome, Reading, Run
 from torchstone.core.text.units import count_of
-from torchstone.core.vocabulary import PASSED
+from torchstone.core.vocabulary import PASSED, Probe
 from torchstone.reporting.dialects.explanation import DEFAULT_TOP, Explanation, render_explanation
 from torchstone.reporting.html.fragment import render_text_html
 from torchstone.reporting.html.profile_section import Explained, profile_of, relative_change
@@ -27,11 +36,16 @@ _MEASURE = "measure both with: torchstone run ... --probe instructions --profile
 
 
 class ExplainRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Two run files, and the case to explain; without one, explain all cases."""
+    """One or two run files, and the case to explain; without a case, explain all cases.
+
+    One file explains eager against compiled. With ``measure``, its case is measured again; ``trust`` executes its code without asking.
+    """
 
     base: Input
-    new: Input
+    new: Input | None = None
     case: str = ""
+    measure: bool = False
+    trust: bool = False
 
 
 class ExplainResult(Struct, frozen=True):
@@ -72,9 +86,13 @@ class ProfiledSide(Struct, frozen=True):
         """The run in the file."""
         return self.reading.run
 
+    def outcome_of(self, case: Case) -> Outcome | None:
+        """Return the outcome of a case, or None."""
+        return self.run.outcomes[self.at[case]] if case in self.at else None
+
     def profile_of(self, case: Case) -> object:
         """Return the recorded profile of a case, or None."""
-        return profile_of(self.run.outcomes[self.at[case]]) if case in self.at else None
+        return profile_of(self.outcome_of(case))
 
 
 class ProfiledSides(Struct, frozen=True):
@@ -88,19 +106,73 @@ class ProfiledSides(Struct, frozen=True):
         return all(side.profile_of(case) is not None for side in (self.base, self.new))
 
 
-def explain(base: Source, new: Source, case: str = "") -> ExplainResult:
-    """Explain the difference between the instruction counts of a case, as ``torchstone explain`` does.
+def explain(
+    base: Source,
+    new: Source | None = None,
+    case: str = "",
+    *,
+    measure: bool = False,
+    trust: bool = False,
+    on_event: OnEvent | None = None,
+) -> ExplainResult | TimeExplainResult:
+    """Explain where the time of a case went, or why its instruction count changed, as ``torchstone explain`` does.
 
-    Both runs must have been measured with the probe instructions and ``profile=True``.
+    The runs must have been measured with ``profile=True``; ``measure`` measures the case of one run again. One run compares
+    eager with compiled. What is explained depends on the case: time if it is timed, instruction counts if it is counted.
 
+        torchstone.explain("run.jsonl", case="mlp")
         torchstone.explain("main.jsonl", "mine.jsonl", "add_loop_eager")
     """
-    return explain_counts(make_request(ExplainRequest, {"base": base, "new": new, "case": case}))
+    given = {"base": base, "new": new, "case": case, "measure": measure, "trust": trust}
+    return explain_request(make_request(ExplainRequest, given), EventWatcher(on_event))
 
 
-def explain_counts(request: ExplainRequest) -> ExplainResult:
-    """Explain as requested."""
-    sides = ProfiledSides(_read(request.base), _read(request.new))
+def explain_request(
+    request: ExplainRequest, watcher: RunWatcher, ask: Ask = refuse
+) -> ExplainResult | TimeExplainResult:
+    """Explain time or counts, as the cases have it."""
+    _check(request)
+    base = _read(request.base)
+    if request.new is None:
+
+        def measure_again(reading: Reading, case: Case) -> Outcome:
+            return measure_profile(reading, case, watcher, trust=request.trust, ask=ask)
+
+        return explain_run(base.reading, request.case, measure_again if request.measure else None)
+    sides = ProfiledSides(base, _read(request.new))
+    if _is_about_time(sides, request.case):
+        return explain_two_runs(sides.base.reading, sides.new.reading, request.case)
+    return _explain_counts(sides, request)
+
+
+def _check(request: ExplainRequest) -> None:
+    """Raise an error for options that exclude each other."""
+    if request.measure and request.new is not None:
+        raise UsageError(
+            "--measure cannot be used with two run files",
+            advice="measure both with 'torchstone run ... --profile'",
+        )
+    if request.measure and not request.case:
+        raise UsageError("--measure requires a case", advice="name the case to measure again")
+    if request.trust and not request.measure:
+        raise UsageError("--trust requires --measure", advice="leave it out")
+
+
+def _is_about_time(sides: ProfiledSides, wanted: str) -> bool:
+    """Return whether the cases are timed, not counted: of cases with profiles, counted ones come first."""
+    new = sides.new.run
+    cases = find_cases(new, wanted, sides.new.path) if wanted else list(new.plan)
+    if any(sides.have_profile(case) for case in cases):
+        return False
+    timed = [case for case in cases if case.probe == Probe.PERFORMANCE]
+    if wanted:
+        return len(timed) == len(cases)
+    return any(
+        all(time_profile_of(side.outcome_of(case)) for side in (sides.base, sides.new)) for case in timed
+    )
+
+
+def _explain_counts(sides: ProfiledSides, request: ExplainRequest) -> ExplainResult:
     explanation = _explain_one(sides, request.case) if request.case else _explain_all(sides)
     cautions = (caution for side in (sides.base, sides.new) for caution in side.reading.cautions)
     return ExplainResult(explanation, tuple(cautions))

@@ -1,0 +1,1 @@
+"""Render where the time of a call went: text, Markdown, JSON, and a trace file."""

@@ -1,0 +1,1 @@
+"""Render where the time of a call went as part of an HTML page."""

@@ -1,0 +1,1 @@
+"""Decide what is shown of where the time of a call went."""

@@ -1,0 +1,98 @@
+"""Find out which operator, module and line of the model each event comes from, in torch's tree of profiler events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from torchstone.worker.probes.time_profile.source_places import is_of_user, read_line
+
+_ITEM = re.compile(r"\[['\"]?([^\]'\"]*)['\"]?\]")
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)|^\d+(?=\.|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOrigin:
+    """Where work comes from; what torch does not know is empty."""
+
+    operator: str = ""
+    module: str = ""
+    place: str = ""
+    source: str = ""
+    dtype: str = ""
+
+
+UNKNOWN = LaunchOrigin()
+
+
+def name_modules(models: Mapping[str, object]) -> dict[int, str]:
+    """Return the path of each module by its address, with numbers of layers as ``*``; ``models`` are by their prefix."""
+    found: dict[int, str] = {}
+    for prefix, model in models.items():
+        if isinstance(model, torch.nn.Module):
+            for path, module in model.named_modules():
+                name = ".".join(filter(None, (prefix, path)))
+                found.setdefault(id(module), generalise(name) or type(module).__name__)
+    return found
+
+
+def generalise(path: str) -> str:
+    """Write layer numbers as a star, so that the same line of all layers is one place.
+
+    >>> generalise("L['self'].encoder.layer[3].attention")
+    'encoder.layer.*.attention'
+    """
+    plain = _ITEM.sub(r".\1", path).removeprefix("L.self").removeprefix(".")
+    return _NUMBER.sub("*", plain)
+
+
+def find_origins(tree: Any, modules: Mapping[int, str]) -> dict[int, LaunchOrigin]:  # noqa: ANN401  (torch's own tree)
+    """Return the origin of each operator by its correlation."""
+    found: dict[int, LaunchOrigin] = {}
+    waiting: list[tuple[Any, str, str, tuple[str, int] | None]] = [(each, "", "", None) for each in tree]
+    while waiting:
+        node, module, place, frame = waiting.pop()
+        kind, fields = _read(node)
+        if kind == "PyCall":
+            module, place, frame = _enter_call(fields, module, place, frame, modules)
+        elif kind == "PyCCall" and frame and _file_of(fields.caller) == frame[0]:
+            place = f"{frame[0]}:{fields.caller.line_number}"
+        elif kind == "TorchOp":
+            where = place or (f"{frame[0]}:{frame[1]}" if frame else "")
+            found[node.correlation_id] = LaunchOrigin(node.name, module, where, read_line(where))
+        waiting += [(below, module, place, frame) for below in node.children]
+    return found
+
+
+def _read(node: Any) -> tuple[str, Any]:  # noqa: ANN401  (torch's own node)
+    try:
+        fields = node.extra_fields
+    except (AttributeError, RuntimeError):
+        return "", None
+    return type(fields).__name__.removeprefix("_ExtraFields_"), fields
+
+
+def _enter_call(
+    fields: Any,  # noqa: ANN401  (torch's own fields)
+    module: str,
+    place: str,
+    frame: tuple[str, int] | None,
+    modules: Mapping[int, str],
+) -> tuple[str, str, tuple[str, int] | None]:
+    """Return the module, the line, and the function that the events below a Python call are in."""
+    if frame and _file_of(fields.caller) == frame[0]:
+        place = f"{frame[0]}:{fields.caller.line_number}"
+    if fields.module is not None:
+        module = modules.get(fields.module.self_ptr, module)
+    file = _file_of(fields.callsite)
+    if is_of_user(file):
+        return module, "", (file, fields.callsite.line_number)
+    return module, place, frame
+
+
+def _file_of(site: Any) -> str:  # noqa: ANN401  (torch's own frame)
+    return str(site.file_name)
