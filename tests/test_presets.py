@@ -30,8 +30,9 @@ from torchstone.measure.executors.selection import using_executor
 from torchstone.measure.measuring import make_job
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases
 from torchstone.suites import load_suite
+from torchstone.worker.protocol.case_findings import TorchSettingsFound
 from torchstone.worker.protocol.jobs import MeasureJob, TorchSettings
-from torchstone.worker.protocol.replies import BenchmarkFound
+from torchstone.worker.protocol.replies import BenchmarkFound, CaseDetails, CaseReply
 
 MINE = """\
 [preset.mine]
@@ -387,3 +388,28 @@ def test_a_preset_with_a_mode_refuses_options_of_the_command_line(write: WriteFi
 
 def test_dashboard_is_the_only_built_in_preset() -> None:
     assert list(BUILT_IN) == ["dashboard"]
+
+
+def test_a_run_and_a_case_are_shown_with_what_they_were_measured_under(
+    torchstone: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHSTONE_CACHE", str(tmp_path / "kept"))
+    (tmp_path / "bench_it.py").write_text("")
+    found = TorchSettingsFound(True, True, True, True, "sdpa (flash, math)")
+
+    def measure(_job: MeasureJob) -> Script:
+        yield CaseReply("pass", (), CaseDetails(torch=found, device="cuda:0"))
+        return 0
+
+    with using_executor(FakeExecutor(measure, [BenchmarkFound("plain", 8, modes=("inference",))], ("GPU",))):
+        run_performance(torchstone, "--device", "cuda", "--preset", "dashboard")
+    shown = torchstone("show", "run.jsonl", "plain")
+    assert (
+        "measured on: cuda:0, TF32 allowed, half-precision reductions allowed, CUDA graphs on, labels in inference, attention sdpa (flash, math)"
+        in " ".join(shown.out.split())
+    )
+    assert "preset dashboard" in torchstone("show", "run.jsonl").out.splitlines()[0]
+    assert torchstone("report", "run.jsonl", "-o", "page.html").code == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "sdpa (flash, math)" in page
+    assert "half-precision reductions in attention" in page

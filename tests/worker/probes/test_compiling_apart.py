@@ -152,3 +152,14 @@ def test_the_benchmarks_of_the_compiler_ask_for_the_device() -> None:
     with pytest.raises(NotImplementedError):
         Benchmarker().benchmark_gpu(lambda: None)
     assert uses_of(recorder.heard) == [WAIT, RELEASE]
+
+
+def test_a_torch_without_callbacks_keeps_the_device_while_it_compiles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compiling_apart, "_compile_events", lambda: None)
+    recorder, result = sharing()
+    assert result.status == "pass"
+    assert (
+        uses_of(recorder.heard).count(WAIT) == 4
+    )  # to choose the device, to build, to run eagerly, and compiled

@@ -43,6 +43,24 @@ class TorchSettingsDetails(Struct, frozen=True, gc=False, omit_defaults=True, fo
     labels: bool | None = None
     attention: str = ""
 
+    def describe(self) -> str:
+        """Return the settings in words; empty if none is known.
+
+        >>> TorchSettingsDetails(tf32=True, cuda_graphs=False, labels=False, attention="sdpa (math)").describe()
+        'TF32 allowed, CUDA graphs off, attention sdpa (math)'
+        """
+        words = [
+            f"{name} {on if value else off}"
+            for name, value, on, off in (
+                ("TF32", self.tf32, "allowed", "not allowed"),
+                ("half-precision reductions", self.half_reductions, "allowed", "not allowed"),
+                ("CUDA graphs", self.cuda_graphs, "on", "off"),
+            )
+            if value is not None
+        ]
+        words += ["labels in inference"] if self.labels else []
+        return ", ".join([*words, *([f"attention {self.attention}"] if self.attention else [])])
+
 
 class OutcomeDetails(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """Details of an outcome besides its measurements; unknown fields have their defaults.

@@ -29,7 +29,8 @@ class CaseView(Struct, frozen=True):
     """One case. Its status is ``missing`` if it was planned and has no outcome.
 
     ``left_out`` has the metrics that were left out on purpose, with the reason; ``log`` is the end of what the case printed;
-    ``repro`` is the command that measures it again, empty if unknown.
+    ``repro`` is the command that measures it again, empty if unknown. ``device`` is the accelerator it was measured on, and
+    ``settings`` are the settings of torch it was measured under, in words.
     """
 
     case: Case
@@ -44,6 +45,8 @@ class CaseView(Struct, frozen=True):
     failure: Failure | None = None
     log: str = ""
     repro: str = ""
+    device: str = ""
+    settings: str = ""
 
 
 def view_case(reading: Reading, index: int) -> CaseView:
@@ -64,6 +67,8 @@ def view_case(reading: Reading, index: int) -> CaseView:
         outcome.failure,
         (outcome.failure.log if outcome.failure else "") or log,
         _repro(reading, outcome.case, outcome),
+        details.device if details else "",
+        details.torch.describe() if details and details.torch else "",
     )
 
 

@@ -55,6 +55,7 @@ def _head(reading: Reading) -> Iterator[str]:
     """Yield the file, the run or the format, and the revision."""
     run = reading.run
     told = [f"run {run.id}" if reading.kind == "run" else f"{reading.kind} file", *_revision(run.revision)]
+    told += [f"preset {run.settings.preset}"] if run.settings.preset else []
     yield f"{printable(reading.path, 1000)}: {printable(', '.join(told), 1000)}"
     yield ""
 

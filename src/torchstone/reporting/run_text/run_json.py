@@ -45,6 +45,8 @@ def _case(view: CaseView) -> dict[str, object]:
         "seconds": view.duration,
         "metrics": msgspec.to_builtins(view.metrics),
         "left_out": dict(view.left_out),
+        "device": view.device,
+        "torch_settings": view.settings,
         "cautions": [_caution(caution) for caution in view.cautions],
         "graph_breaks": msgspec.to_builtins(view.graph_breaks),
         "recompile_reasons": view.recompile_reasons,

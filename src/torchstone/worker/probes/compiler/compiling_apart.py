@@ -6,11 +6,12 @@ its calls, the kernels that it tries on its first call, and the recording of CUD
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
 from typing import Any
-
-from torch._dynamo import callback
 
 from torchstone.worker.probes.reply import PhaseClock
 
@@ -61,11 +62,21 @@ def watch_compiler(clock: PhaseClock) -> CompilingApart | None:
 
 def watch_again() -> None:
     """Register for the compiler's events again: a reset of the compiler forgets who wants to know."""
-    handler = callback.callback_handler
+    handler = _compile_events() if _current else None
+    if handler is None:
+        return
     for apart in _current:
         if apart.begin not in handler.start_callbacks:
-            handler.register_start_callback(apart.begin)
-            handler.register_end_callback(apart.end)
+            handler.start_callbacks.append(apart.begin)
+            handler.end_callbacks.append(apart.end)
+
+
+def _compile_events() -> Any:  # noqa: ANN401  (torch's own record of who wants to know)
+    """Return where torch keeps its callbacks; None if this torch has none: then the device is held while compiling, too."""
+    with contextlib.suppress(ImportError):
+        handler: Any = getattr(import_module("torch._dynamo.callback"), "callback_handler", None)
+        return handler if hasattr(handler, "start_callbacks") and hasattr(handler, "end_callbacks") else None
+    return None
 
 
 def waited_in_benchmarks() -> float:
@@ -75,9 +86,12 @@ def waited_in_benchmarks() -> float:
 
 def _wrap_benchmarks() -> None:
     """Make the compiler's benchmarks ask for the device."""
-    from torch._inductor.runtime import benchmarking  # noqa: PLC0415  (only where a device is shared)
+    with contextlib.suppress(ImportError):
+        _wrap_benchmarks_of(import_module("torch._inductor.runtime.benchmarking"))
 
-    kinds = [kind for kind in vars(benchmarking).values() if isinstance(kind, type)]
+
+def _wrap_benchmarks_of(module: ModuleType) -> None:
+    kinds = [kind for kind in vars(module).values() if isinstance(kind, type)]
     for kind in kinds:
         for name in _BENCHMARKS:
             own = vars(kind).get(name)
