@@ -22,6 +22,12 @@ def test_at_most_one_row_in_a_hundred_is_red_by_chance(design: Design, scale: fl
     assert found.red_share <= 0.01
 
 
+def test_two_single_processes_are_hardly_ever_red_where_the_noise_is_twice_the_default() -> None:
+    """Such a machine is not rare, and one process a side cannot know it."""
+    for base in (1, 5):
+        assert count_alarms(Design("one process", base, 1), 2.0, RUNS).red_share <= 0.01
+
+
 def test_five_looks_do_not_cause_more_alarms_where_the_noise_is_twice_the_default() -> None:
     """With trials on both sides nothing is assumed about the noise."""
     assert count_alarms(DECIDING, 2.0, RUNS).red_share <= 0.01

@@ -13,6 +13,8 @@ from torchstone.api.files.report import ReportRequest, make_report
 from torchstone.api.judging.check import CheckResult, check_results
 from torchstone.api.judging.check_request import CheckRequest
 from torchstone.api.judging.compare import CompareRequest, compare_results
+from torchstone.api.judging.decide import needs_more
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.cautions import Caution
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Measurement, Outcome, Reading
@@ -82,6 +84,72 @@ def test_a_margin_that_was_learned_stands_for_the_noise() -> None:
     result = check(reading("n", speedup(1.4), settings=Settings()), base)
     assert [row.verdict for row in result.rows] == [Verdict.PASS]
     assert result.judgement.points == 0
+
+
+def noisy_speedup(*values: float) -> Measurement:
+    return Measurement("speedup", values, MeasurementDetails(trials=(1,) * len(values)))
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict"),
+    [
+        (1.4, Verdict.PASS),
+        (1.354, Verdict.INCONCLUSIVE),
+        (1.346, Verdict.INCONCLUSIVE),
+        (1.3, Verdict.REGRESSION),
+    ],
+)
+def test_only_what_is_certainly_beyond_a_learned_margin_is_red(value: float, verdict: Verdict) -> None:
+    """The margin already contains the noise, and says nothing about how certain a smaller change is."""
+    base = reading("b", Measurement("speedup", (1.5,), MeasurementDetails(margin=0.1)), settings=Settings())
+    new = reading("n", speedup(value, (value * 0.99, value * 1.01)))
+    for result in (check(new, base), compare_results(CompareRequest(base=(base,), new=(new,)))):
+        (row,) = result.rows
+        assert (Verdict.SAME if verdict is Verdict.PASS else verdict) is (
+            Verdict.SAME if row.verdict is Verdict.PASS else row.verdict
+        )
+        assert (row.more_new is None) == (verdict is not Verdict.INCONCLUSIVE)
+
+
+def test_a_rule_narrower_than_a_learned_margin_takes_the_noise_from_it() -> None:
+    base = reading("b", Measurement("speedup", (1.5,), MeasurementDetails(margin=0.1)), settings=Settings())
+    new = reading("n", speedup(1.44, (1.437, 1.443)))
+    (row,) = check(new, base, rules=("speedup=ratio_floor:0.99",)).rows
+    assert row.verdict is Verdict.INCONCLUSIVE
+    assert row.comparison is not None
+    assert row.comparison.low < 0.88
+    assert row.comparison.high > 1.05
+
+
+def test_one_process_has_the_noise_that_the_other_side_shows() -> None:
+    calm, noisy = (
+        noisy_speedup(*(1.5 * (1 + spread * at) for at in (-2, -1, 0, 1, 2))) for spread in (0.002, 0.05)
+    )
+    stated = Measurement("speedup", (1.5,), MeasurementDetails(spread=0.08, spread_trials=5))
+    one = speedup(1.3, (1.299, 1.301))
+    for shown, verdict in (
+        (calm, Verdict.REGRESSION),
+        (noisy, Verdict.INCONCLUSIVE),
+        (stated, Verdict.INCONCLUSIVE),
+    ):
+        assert [row.verdict for row in check(reading("n", one), reading("b", shown)).rows] == [verdict]
+    for shown in (calm, noisy):
+        (row,) = check(reading("n", shown), reading("b", speedup(1.7, (1.699, 1.701)))).rows
+        assert row.verdict is (Verdict.REGRESSION if shown is calm else Verdict.INCONCLUSIVE)
+
+
+def test_a_change_is_not_certain_by_an_assumption_about_noise() -> None:
+    """Three times the usual noise is much, if the noise is as usual here; two processes do not show that."""
+    base, new = reading("b", speedup(1.5)), reading("n", speedup(1.5 * 0.958))
+    for result in (check(new, base), compare_results(CompareRequest(base=(base,), new=(new,)))):
+        (row,) = result.rows
+        assert row.verdict is Verdict.INCONCLUSIVE
+        assert row.detail.startswith("more than the usual noise between processes")
+        assert row.comparison is not None
+        assert row.comparison.high < 1
+        assert row.more_new is not None
+    (row,) = check(reading("n", speedup(1.5 * 0.8)), base).rows
+    assert row.verdict is Verdict.REGRESSION
 
 
 def test_the_policy_of_others_knows_of_no_evidence() -> None:
@@ -197,3 +265,33 @@ def test_an_impossible_number_of_the_baseline_is_invalid(value: float) -> None:
     for result in (check(new, base), compare_results(CompareRequest(base=(base,), new=(new,)))):
         assert [row.verdict for row in result.rows] == [Verdict.INVALID]
         assert result.exit_code == 1
+
+
+def test_looking_again_measures_a_row_whose_limit_needs_no_baseline() -> None:
+    measured = reading("n", speedup(1.21, (1.205, 1.215)))
+    (row,) = check(measured, rules=("speedup=floor:1.2",)).rows
+    assert row.verdict is Verdict.INCONCLUSIVE
+    assert "99% interval" in row.detail
+    assert needs_more(row)
+    assert "--trials 5, or run with --decide" in check(measured, rules=("speedup=floor:1.2",)).render("text")
+
+
+def test_both_sides_that_were_disturbed_are_named() -> None:
+    base, new = (reading(name, speedup(1.5), cautions=(busy(),)) for name in "bn")
+    result = check(new, base)
+    (row,) = result.rows
+    assert row.detail.count("disturbed while it was timed") == 2
+    assert "measure it and the baseline again on a quiet machine" in " ".join(result.render("text").split())
+
+
+def test_an_undecided_row_has_the_command_that_measures_it_in_as_many_trials_as_it_takes() -> None:
+    settings = Settings(sources={"smoke": BenchmarkSource("suite", "smoke")}, threads=1)
+    base, new = (
+        reading(name, speedup(value), settings=settings) for name, value in (("b", 1.5), ("n", 1.47))
+    )
+    result = check(new, base)
+    (row,) = result.rows
+    assert row.more_new is not None
+    text = " ".join(result.render("text").replace("\\\n", " ").split())
+    assert "torchstone run smoke --only a --probe performance" in text
+    assert f"--threads 1 --trials {1 + row.more_new}" in text

@@ -564,7 +564,7 @@ class TestCommand:
         assert "Worse than the baseline allows" in text
         assert "<title>gate fails, " in html
         assert '<h1 class="tone bad">FAIL: ' in html
-        assert "torchstone accept run.jsonl --baseline old.jsonl --metric speedup" in text
+        assert "torchstone accept run.jsonl --baseline old.jsonl --metric" in text
 
     def test_what_the_baseline_expects_and_nobody_measured_has_a_row(
         self, torchstone: Command, write: WriteFile, tmp_path: Path

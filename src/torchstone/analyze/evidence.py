@@ -33,6 +33,11 @@ class ProcessSpread(Struct, frozen=True, gc=False):
         """Return the variance of the logarithm."""
         return self.within**2 + self.between**2
 
+    @property
+    def is_assumed(self) -> bool:
+        """Return whether the difference between processes is assumed: no trials have shown it."""
+        return self.between > 0 and math.isinf(self.freedom)
+
 
 class Evidence(Struct, frozen=True, gc=False):
     """Evidence of one side about a number: one value per trial, and the number of samples behind them.

@@ -13,7 +13,8 @@ Student's t-test as applied to the problem of two samples", Statistical Research
 without variation are compared exactly.
 
 A single value has no variation of its own. Where its spread is known or assumed (``ProcessSpread``), that is its
-variance: what its process shows itself, and the usual difference between processes.
+variance: what its process shows itself, and the usual difference between processes. The interval takes an assumed
+spread for granted; the p-value does not, so that a change is not called certain by an assumption.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from torchstone.analyze.evidence import EXACT, MOST_MORE, PAIRED, WELCH, Comparison, Evidence, ProcessSpread
 from torchstone.analyze.sequential import PairedTest
@@ -30,6 +31,8 @@ from torchstone.analyze.student_t import t_quantile, two_sided_p, whole_t_quanti
 
 _MOST_FREEDOM = 1e4  # the normal distribution, to four digits
 _LEAST_MARGIN = 1e-9  # the paired test needs a margin
+ASSUMED_FREEDOM = 4.0
+"""What an assumed spread is worth as evidence of a change: as much as five processes that showed it."""
 
 ONE_TRIAL = (
     "one trial {side} cannot tell a change from the difference between two processes; "
@@ -140,11 +143,15 @@ def _too_thin(base: Evidence, new: Evidence, *, repeats: bool) -> str:
 
 
 class _Estimate(Struct, frozen=True, gc=False):
-    """The mean of a side's logarithms, the variance of that mean, and its degrees of freedom."""
+    """The mean of a side's logarithms, the variance of that mean, and its degrees of freedom.
+
+    ``is_single`` says that the variance is not from trials of this side, ``is_assumed`` that nothing showed it.
+    """
 
     mean: float
     variance: float
     freedom: float
+    is_single: bool = False
     is_assumed: bool = False
 
 
@@ -153,7 +160,8 @@ def _estimate(side: Evidence) -> _Estimate:
     count = len(side.values)
     if count < 2:
         known = side.spread or ProcessSpread()
-        return _Estimate(math.log(side.values[0]), known.variance, min(known.freedom, _MOST_FREEDOM), True)
+        freedom = min(known.freedom, _MOST_FREEDOM)
+        return _Estimate(math.log(side.values[0]), known.variance, freedom, True, known.is_assumed)
     mean, variance = _log_moments(side.values)
     return _Estimate(mean, variance / count, count - 1)
 
@@ -172,15 +180,20 @@ def _compare_by_welch(base: Evidence, new: Evidence, alpha: float) -> Comparison
         _exp(effect),
         _exp(effect - reach),
         _exp(effect + reach),
-        two_sided_p(effect / error, freedom),
+        two_sided_p(effect / error, _joint_freedom(_doubt(before), _doubt(after))),
     )
+
+
+def _doubt(side: _Estimate) -> _Estimate:
+    """Return an estimate with what its spread is worth as evidence of a change."""
+    return structs.replace(side, freedom=ASSUMED_FREEDOM) if side.is_assumed else side
 
 
 def _joint_freedom(before: _Estimate, after: _Estimate) -> float:
     """Return Welch's degrees of freedom of a difference, limited if one side has far fewer trials."""
     parts = before.variance**2 / before.freedom + after.variance**2 / after.freedom
     freedom = (before.variance + after.variance) ** 2 / parts
-    if before.is_assumed or after.is_assumed:
+    if before.is_single or after.is_single:
         return min(freedom, _MOST_FREEDOM)
     return min(freedom, _most_freedom(before.freedom, after.freedom))
 
@@ -221,19 +234,23 @@ def more_trials(
     alpha: float,
     certain_at: float | None = None,
     of_both: bool = True,
+    beyond: bool = False,
 ) -> int | None:
     """Estimate how many more trials per side give a certain answer if they continue as before.
 
-    Certain means ``same`` at ``alpha``, or a change at ``certain_at``, which is stricter among many
-    comparisons. ``of_both`` adds trials to both sides, else only to the new one. Return ``MOST_MORE`` + 1 if even that many are too few; None if the variation is unknown or
-    no more are needed.
+    Certain means ``same`` at ``alpha``, or a change at ``certain_at``, which is stricter among many comparisons; ``beyond`` says that such a change has
+    to be larger than the margin. ``of_both`` adds trials to both sides, else only to the new one. Return ``MOST_MORE`` + 1 if even that many are too few;
+    None if the variation is unknown or no more are needed.
     """
     if certain_at is None and _is_settled(found, margin):
         return None
     if found.method == PAIRED:
         return _more_pairs(found.logs, margin, alpha, certain_at or alpha)
     if found.method == WELCH:
-        return _more_trials(found.base, found.new, margin, alpha, certain_at or alpha, of_both=of_both)
+        room = math.log1p(margin)
+        levels = alpha, certain_at or alpha
+        sides = found.base, found.new
+        return _more_trials(sides, room, room if beyond else 0.0, levels, of_both=of_both)
     return None
 
 
@@ -256,18 +273,25 @@ def _more_pairs(logs: Sequence[float], margin: float, alpha: float, certain_at: 
 
 
 def _more_trials(
-    base: Evidence, new: Evidence, margin: float, alpha: float, certain_at: float, *, of_both: bool
+    sides: tuple[Evidence, Evidence],
+    room: float,
+    least: float,
+    levels: tuple[float, float],
+    *,
+    of_both: bool,
 ) -> int:
-    """Return the smallest number of further trials per side whose interval lies within the margin or excludes 1."""
-    before, after = _estimate(base), _estimate(new)
-    effect, room = abs(after.mean - before.mean), math.log1p(margin)
+    """Return the smallest number of further trials per side whose interval lies within ``room``, or at a distance of more than ``least`` from no change."""
+    before, after = map(_estimate, sides)
+    effect = abs(after.mean - before.mean)
 
     def settles(more: int) -> bool:
-        ahead = _ahead(base, before, more) if of_both else before, _ahead(new, after, more)
+        ahead = _ahead(sides[0], before, more) if of_both else before, _ahead(sides[1], after, more)
         error = math.sqrt(ahead[0].variance + ahead[1].variance)
-        freedom = max(1, int(_joint_freedom(*ahead))) if error else 1
-        certain, within = (whole_t_quantile(level, freedom) * error for level in (certain_at, alpha))
-        return effect > certain or effect + within < room
+        within, certain = (
+            whole_t_quantile(level, max(1, int(_joint_freedom(*found))) if error else 1) * error
+            for level, found in zip(levels, (ahead, tuple(map(_doubt, ahead))), strict=True)
+        )
+        return effect - certain > least or effect + within < room
 
     low, high = 1, MOST_MORE + 1
     while low < high:

@@ -55,6 +55,7 @@ class Criteria(Struct, frozen=True, gc=False):
     its own unit. ``is_share`` says that the margin is a share of the base in both directions (1 - margin to 1 + margin), not a factor (1 / (1 + margin) to
     1 + margin). Without a ``family`` the comparison is judged by itself; ``is_alone`` says that it stays so, because it was decided while it was measured.
     ``host_bound`` is set if the number is a wall time that the host decides.
+    ``holds_noise`` says that the margin already contains the noise between processes, so that only what is certainly beyond it is a change.
     """
 
     margin: float
@@ -65,6 +66,7 @@ class Criteria(Struct, frozen=True, gc=False):
     is_share: bool = False
     is_alone: bool = False
     host_bound: HostBound | None = None
+    holds_noise: bool = False
 
     @property
     def share(self) -> float:
@@ -123,10 +125,12 @@ class CompareSettings(Struct, frozen=True):
             return Criteria(_as_factor(share, rises=better == "higher"), alpha, better, metric.tolerance)
         if self.margin is not None:
             return Criteria(self.margin, alpha, better)
-        rule = use_own_margin(rule, base.margin)
-        if rule is not None and rule.kind == "margin":
-            return Criteria(margin_of(rule, base.margin), alpha, better or "lower", is_share=True)
-        return Criteria(_margin_of_ratio(rule), alpha, better)
+        own = use_own_margin(rule, base.margin)
+        is_own = base.margin is not None and (own is not rule or _leaves_margin_open(rule))
+        if own is not None and own.kind == "margin":
+            margin = margin_of(own, base.margin)
+            return Criteria(margin, alpha, better or "lower", is_share=True, holds_noise=is_own)
+        return Criteria(_margin_of_ratio(own), alpha, better, holds_noise=is_own)
 
     def better_of(self, metric: str, case: Case) -> str:
         """Return the better direction: as set, as the rule says, or as the metric is defined; empty if unknown."""
@@ -148,6 +152,11 @@ class CompareSettings(Struct, frozen=True):
 def looks_of(results: Iterable[Reading]) -> int:
     """Return how often results may have been judged while they were measured; once, unless a file says otherwise."""
     return max((reading.run.settings.looks or 1 for reading in results), default=1)
+
+
+def _leaves_margin_open(rule: Rule | None) -> bool:
+    """Return whether a rule takes its margin from the baseline row."""
+    return rule is not None and rule.kind == "margin" and rule.margin is None
 
 
 def _as_factor(share: float, *, rises: bool) -> float:

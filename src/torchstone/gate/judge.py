@@ -26,6 +26,9 @@ _SLACK = 1e-12  # for rounding: 1.02 is within a margin of 2 %
 _LEAST_ALPHA = 1e-12
 _TRIALS_OVERLAP = "its trials differ from each other, and some equal those of the other side"
 _AMONG_MANY = "significant by itself, but not after adjusting for all comparisons"
+_BY_ASSUMPTION = (
+    "more than the usual noise between processes, but a single process cannot show what is usual here"
+)
 _NO_DIRECTION = (
     "a significant change, but no rule says which direction of {metric} is better: add one to torchstone.toml, "
     "or compare with --better {metric}=lower, or higher"
@@ -67,10 +70,10 @@ def judge_alone(side: Evidence, rule: Rule, policy: Policy, alpha: float) -> Rul
         limits.high is not None and low > limits.high
     )
     verdict = Verdict.PASS if inside else Verdict.REGRESSION if outside else Verdict.INCONCLUSIVE
-    detail = ""
-    if verdict is Verdict.INCONCLUSIVE:
-        detail = f"the limit lies within its {1 - alpha:.4g} confidence interval, {format_number(low)} to {format_number(high)}; more trials would settle it"
-    return Ruling(verdict, policy.blocks(verdict, rule), detail)
+    if verdict is not Verdict.INCONCLUSIVE:
+        return Ruling(verdict, policy.blocks(verdict, rule))
+    detail = f"the limit lies within its {100 * (1 - alpha):.4g}% interval, {format_number(low)} to {format_number(high)}; more trials would settle it"
+    return Ruling(verdict, policy.blocks(verdict, rule), detail, levels=(alpha, alpha))
 
 
 def _by_limits(
@@ -100,13 +103,14 @@ def _by_criteria(found: Comparison, criteria: Criteria, policy: Policy, metric: 
         certain = found.low > 1 or found.high < 1
     else:
         certain = family.adjusted is not None and family.adjusted <= criteria.alpha
+        certain = certain and (relevance == BEYOND or not criteria.holds_noise)
     verdict, detail, levels = Verdict.INCONCLUSIVE, "", None
     if relevance == WITHIN:
         verdict = Verdict.SAME
     elif not certain and found.method == EXACT:
         detail = _TRIALS_OVERLAP
     elif not certain:
-        detail = "" if found.low <= 1 <= found.high else _AMONG_MANY
+        detail = _why_uncertain(found, criteria)
         levels = criteria.alpha, family.level
     elif not criteria.better:
         detail = _NO_DIRECTION.format(metric=metric)
@@ -122,6 +126,14 @@ def _leave_to_device(host_bound: HostBound, policy: Policy) -> Ruling:
     """Return the ruling on a wall time that the host decides: neither red nor green, and it blocks only if no device time decides instead."""
     blocks = not host_bound.decided_by and policy.blocks(Verdict.INCONCLUSIVE)
     return Ruling(Verdict.INCONCLUSIVE, blocks, host_bound.detail)
+
+
+def _why_uncertain(found: Comparison, criteria: Criteria) -> str:
+    """Say why a change is not certain although its interval excludes none; empty if it does not, or if the margin contains the noise."""
+    if found.low <= 1 <= found.high or criteria.holds_noise:
+        return ""
+    is_thin = found.p_value is not None and found.p_value > criteria.alpha
+    return _BY_ASSUMPTION if is_thin else _AMONG_MANY
 
 
 def relevance_of(comparison: Comparison, criteria: Criteria) -> str:

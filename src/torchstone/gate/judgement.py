@@ -180,6 +180,7 @@ class Row(Struct, frozen=True, gc=False):
             alpha=levels[0],
             certain_at=levels[1],
             of_both=of_both,
+            beyond=self.criteria.holds_noise,
         )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from msgspec import structs
+
 from torchstone.analyze.evidence import (
     COUNT,
     EXACT,
@@ -15,6 +17,7 @@ from torchstone.analyze.evidence import (
     ProcessSpread,
 )
 from torchstone.analyze.speedup_ratio import standard_error
+from torchstone.analyze.student_t import spread_of
 from torchstone.core.records import Measurement
 from torchstone.gate.comparable import depends_on_environment, may_repeat
 from torchstone.gate.criteria import SAVINGS
@@ -22,6 +25,7 @@ from torchstone.gate.defaults import noise_of
 
 _NORMAL = {0.9: 1.645, 0.95: 1.96, 0.99: 2.576}
 _ONE_IN_A_HUNDRED = 2.576  # standard deviations of normal noise: what a learned margin allows
+_ONE_IN_TWENTY = 1.645
 NO_INTERVAL = "the interval that it states is not made of two finite positive numbers, the smaller one first"
 
 
@@ -83,11 +87,13 @@ def value_of(measurement: Measurement | None) -> Evidence:
     return Evidence((measurement.value,), len(measurement.samples), VALUE)
 
 
-def evidence_of(base: Measurement, new: Measurement, *, measured: bool = True) -> tuple[Evidence, Evidence]:
+def evidence_of(
+    base: Measurement, new: Measurement, *, measured: bool = True, own_margin: bool = True
+) -> tuple[Evidence, Evidence]:
     """Return two measurements of one metric as evidence: pairs if they took turns, counts, trials, or single values.
 
     ``measured`` says that torchstone measured one of the sides: then even a single number is that of one process, with the usual noise of its metric.
-    Two single numbers of other tools are compared as they are.
+    Two single numbers of other tools are compared as they are. ``own_margin`` says that they are judged by the margin of the baseline row.
     """
     metric = new.metric
     if are_paired(base, new):
@@ -103,48 +109,79 @@ def evidence_of(base: Measurement, new: Measurement, *, measured: bool = True) -
     ):
         return value_of(base), value_of(new)
     kind = REPEATING if may_repeat(metric, base, new) else TRIALS
-    if base.margin is not None and len(base.trials) < 2 and not _states_trials(base):
-        return _by_own_margin(base, new, kind)
-    return _side(base, kind, noise), _side(new, kind, noise)
+    if base.margin is not None and not states_trials(base):
+        return _by_margin(base, new, kind, holds_noise=own_margin)
+    if noise is None:
+        return _side(base, kind), _side(new, kind)
+    return _side(base, kind, _noise_beside(new, noise)), _side(new, kind, _noise_beside(base, noise))
 
 
-def _by_own_margin(base: Measurement, new: Measurement, kind: str) -> tuple[Evidence, Evidence]:
-    """Return the evidence for an expected value with a margin of its own.
+def _by_margin(
+    base: Measurement, new: Measurement, kind: str, *, holds_noise: bool
+) -> tuple[Evidence, Evidence]:
+    """Return the evidence for an expected value that states a margin.
 
-    Such a margin contains the difference between two processes, and the expected value is what it is: so of a single process,
-    only its own spread counts. Several trials show the difference themselves, with what the margin tells about it.
+    Such a margin contains the difference between two processes, and the expected value is what it is. Where the margin judges (``holds_noise``), only the
+    own spread of a single process counts; where another one does, it tells how much processes differ. Several trials show the difference themselves.
     """
     expected = Evidence(base.trial_values, len(base.samples), kind, spread=ProcessSpread())
-    if len(new.trials) < 2:
-        within = _own_error(new)
-        if not within:
-            return value_of(base), value_of(new)
-        return expected, Evidence(new.trial_values, len(new.samples), kind, spread=ProcessSpread(within))
-    return expected, _side(new, kind, math.log1p(base.margin or 0.0) / _ONE_IN_A_HUNDRED)
+    if len(new.trials) > 1:
+        return expected, _side(new, kind)
+    between = 0.0 if holds_noise else math.log1p(base.margin or 0.0) / _ONE_IN_A_HUNDRED
+    spread = ProcessSpread(_own_error(new), between)
+    if not spread.variance:
+        return value_of(base), value_of(new)
+    return expected, Evidence(new.trial_values, len(new.samples), kind, spread=spread)
 
 
-def _side(measurement: Measurement, kind: str, noise: float | None = None) -> Evidence:
+def _side(measurement: Measurement, kind: str, noise: ProcessSpread | None = None) -> Evidence:
     """Return the trials of one side, with the noise that a single process does not show."""
     values = measurement.trial_values
     spread = None
     if noise is not None and len(values) == 1:
-        spread = _stated_spread(measurement, noise) or ProcessSpread(_own_error(measurement), noise)
+        spread = _stated_spread(measurement, noise) or structs.replace(noise, within=_own_error(measurement))
     return Evidence(values, len(measurement.samples), kind, spread=spread)
 
 
-def _stated_spread(measurement: Measurement, noise: float) -> ProcessSpread | None:
+def _noise_beside(other: Measurement, usual: float) -> ProcessSpread:
+    """Return the noise between processes for a single one: what the trials of the other side show, if that is clearly more than the usual noise."""
+    shown, count = _shown_spread(other)
+    if count > 1 and (count - 1) * (shown / usual) ** 2 > _exceeded_by_chance(count - 1):
+        return ProcessSpread(between=shown, freedom=count - 1)
+    return ProcessSpread(between=usual)
+
+
+def _shown_spread(measurement: Measurement) -> tuple[float, int]:
+    """Return how much the trials of a measurement differ, or those that a baseline states, and how many they are."""
+    if len(measurement.trials) > 1:
+        return spread_of(measurement.trial_values) or 0.0, len(measurement.trials)
+    details = measurement.details
+    if details is None or not details.spread_trials or not details.spread:
+        return 0.0, 0
+    return math.log1p(details.spread), details.spread_trials
+
+
+def _exceeded_by_chance(freedom: int) -> float:
+    """Return what a sum of so many squares of normal noise exceeds once in twenty times (Wilson and Hilferty, 1931)."""
+    part = 2 / (9 * freedom)
+    return freedom * (1 - part + _ONE_IN_TWENTY * math.sqrt(part)) ** 3
+
+
+def _stated_spread(measurement: Measurement, noise: ProcessSpread) -> ProcessSpread | None:
     """Return the spread of a mean of trials, of which a baseline states only how many there were and how they vary; None if it states none."""
     details = measurement.details
     if details is None or not details.spread_trials or details.spread_trials < 2:
         return None
     count = details.spread_trials
     if details.spread is None:
-        return ProcessSpread(between=noise / math.sqrt(count))
+        return structs.replace(noise, between=noise.between / math.sqrt(count))
     return ProcessSpread(between=math.log1p(details.spread) / math.sqrt(count), freedom=count - 1)
 
 
-def _states_trials(measurement: Measurement) -> bool:
-    return bool(measurement.details and measurement.details.spread_trials)
+def states_trials(measurement: Measurement) -> bool:
+    """Return whether a measurement has several trials, or is the mean of several that a baseline states."""
+    details = measurement.details
+    return len(measurement.trials) > 1 or bool(details and details.spread_trials)
 
 
 def _own_error(measurement: Measurement) -> float:

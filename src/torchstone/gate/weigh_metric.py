@@ -12,7 +12,7 @@ from torchstone.gate.comparable import Comparability, EnvironmentGap, depends_on
 from torchstone.gate.criteria import CompareSettings, Criteria, MetricCriteria, criteria_of_run
 from torchstone.gate.disturbance import describe_disturbance, find_host_bound, steady_part
 from torchstone.gate.rules import SHARES
-from torchstone.gate.weigh import are_paired, evidence_of, value_of, weigh
+from torchstone.gate.weigh import are_paired, evidence_of, states_trials, value_of, weigh
 
 
 class MeasuredSide(Struct, frozen=True, gc=False):
@@ -62,11 +62,14 @@ class MetricWeigher:
         paired = are_paired(before, after)
         recorded = criteria_of_run(settings, after.metric) if paired and settings else None
         criteria = self._settings.criteria_of(metric, before, recorded)
+        if criteria.holds_noise and states_trials(before):
+            criteria = structs.replace(criteria, holds_noise=False)
         # Trials that took turns on one machine differ only in what is compared.
         obstacle = self._obstacle(None if paired else gap, before, after)
         if not obstacle and not paired:
             before, after, obstacle = _steady_parts(base, new)
-        evidence = evidence_of(before, after, measured=base.is_measured or new.is_measured)
+        measured = base.is_measured or new.is_measured
+        evidence = evidence_of(before, after, measured=measured, own_margin=criteria.holds_noise)
         if evidence[0].kind == evidence[1].kind == VALUE and not obstacle:
             obstacle = _no_share(metric.rule, *evidence)
         if not paired and (host_bound := find_host_bound(base.outcome, new.outcome, after.metric)):
@@ -116,13 +119,13 @@ class MetricWeigher:
 
 def _steady_parts(base: MeasuredSide, new: MeasuredSide) -> tuple[Measurement, Measurement, str]:
     """Return the undisturbed trials of both sides; say what disturbed a side that has none."""
-    parts, obstacle = [], ""
-    for side, name in ((base, "the baseline was disturbed"), (new, "it was disturbed")):
+    parts, found = list[Measurement](), list[str]()
+    for side, name in ((base, "the baseline was"), (new, "it was")):
         steady, caution = steady_part(side.outcome, side.measurement)
         parts.append(steady or side.measurement)
         if steady is None and caution is not None:
-            obstacle = f"{name} while it was timed: {describe_disturbance(caution)}"
-    return parts[0], parts[1], obstacle
+            found.append(f"{name} disturbed while it was timed: {describe_disturbance(caution)}")
+    return parts[0], parts[1], "; ".join(found)
 
 
 def _no_share(rule: Rule | None, base: Evidence, new: Evidence) -> str:

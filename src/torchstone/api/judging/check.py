@@ -155,7 +155,8 @@ def _judge(request: CheckRequest, conditions: Conditions) -> Report:
         dtypes = {case.variant.dtype for reading in readings for case in reading.run.plan}
         judgement = check_against_baseline(results, Baseline(selected, expected, dtypes), conditions)
     is_red_upstream = conditions.policy.is_upstream and judgement.counts.red > 0
-    if is_ddp_pair or is_red_upstream or request.history or judgement.counts.missing:
+    needs_commands = judgement.counts.missing or judgement.counts.undecided
+    if is_ddp_pair or is_red_upstream or request.history or needs_commands:
         from torchstone.api.judging.rare_findings import add_findings  # noqa: PLC0415  (start-up: most checks need none of them)
 
         judgement = add_findings(judgement, results, selected, request)

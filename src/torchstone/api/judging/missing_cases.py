@@ -1,4 +1,4 @@
-"""Commands that measure the cases which results lack, with the axes of the missing row and the settings of the run."""
+"""Commands that measure the cases which results lack, or have too few trials of, with the axes of the row and the settings of the run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SWITCHES = ("tf32", "half_reductions", "cuda_graphs", "labels")
 
 
 def add_commands(judgement: Judgement, results: Sequence[Reading], baselines: Sequence[Reading]) -> Judgement:
-    """Return the judgement with, for each missing case, the command that measures it, as far as it is known."""
+    """Return the judgement with, for each case that is missing or needs more trials, the command that measures it, as far as it is known."""
     runs = [
         reading
         for reading in (*results, *baselines)
@@ -47,7 +47,14 @@ def add_commands(judgement: Judgement, results: Sequence[Reading], baselines: Se
     ]
     if not runs:
         return judgement
-    rows = [_with_command(row, runs) if row.verdict is Verdict.MISSING else row for row in judgement.rows]
+    rows = [
+        _with_command(row, runs)
+        if row.verdict is Verdict.MISSING
+        else _with_trials(row, runs)
+        if row.verdict is Verdict.INCONCLUSIVE and row.ruling.levels
+        else row
+        for row in judgement.rows
+    ]
     return structs.replace(judgement, rows=rows)
 
 
@@ -56,6 +63,14 @@ def _with_command(row: Row, runs: Sequence[Reading]) -> Row:
         return row
     command = next(filter(None, (find_command(row.case, reading) for reading in runs)), "")
     return structs.replace(row, remarks=structs.replace(row.remarks, measure=command))
+
+
+def _with_trials(row: Row, runs: Sequence[Reading]) -> Row:
+    """Return an undecided row with the command that measures it; how many trials it takes is known when the row is shown."""
+    words = next(filter(None, (_run_words(row.case, reading.run) for reading in runs)), None)
+    if words is None:
+        return row
+    return structs.replace(row, remarks=structs.replace(row.remarks, measure=join_words(words)))
 
 
 def find_command(case: Case, reading: Reading) -> str:
@@ -67,16 +82,22 @@ def find_command(case: Case, reading: Reading) -> str:
     run = reading.run
     if case in run.plan:
         return join_words(("torchstone", "repro", reading.path, case.id))
+    words = _run_words(case, run)
+    if words and run.settings.trials:
+        words += ["--trials", str(run.settings.trials)]
+    return join_words(words)
+
+
+def _run_words(case: Case, run: Run) -> list[str]:
+    """Return the words of a ``run`` command for a case; none if it is not known what to run."""
     targets = _targets(case, run)
     if not targets or not is_plain(case.benchmark):
-        return ""
+        return []
     words = ["torchstone", "run", *targets, *_option("--only", case.benchmark)]
     words += _option("--probe", case.probe) if case.probe else []
     for axis, value in _axes(case, run).items():
         words += _axis_option(axis, value)
-    words += _chosen_options(run.settings)
-    words += ["--trials", str(run.settings.trials)] if run.settings.trials else []
-    return join_words(words)
+    return [*words, *_chosen_options(run.settings)]
 
 
 def _chosen_options(settings: Settings) -> list[str]:

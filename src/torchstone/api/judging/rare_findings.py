@@ -24,7 +24,8 @@ def add_findings(
     judgement: Judgement, results: Results, baselines: Sequence[Reading], request: CheckRequest
 ) -> Judgement:
     """Return the judgement with a table of rounds and cautions, as far as they apply."""
-    if judgement.counts.missing:
+    counts = judgement.counts
+    if counts.missing or counts.undecided:
         judgement = add_commands(judgement, results.readings, baselines)
     files = (*results.readings, *baselines)
     if [reading.kind for reading in files] == ["ddp", "ddp"]:

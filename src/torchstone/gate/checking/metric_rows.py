@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from torchstone.analyze.evidence import Comparison
 from torchstone.core.cautions import Caution
@@ -182,7 +182,7 @@ class MetricRows:
             near = NearEdge(outcome.case, metric, found.value, wanted.value, judged.near_limit, unit)
             self._near_edges.append(near)
         ruling = judged.ruling
-        return self._tally.make_row(
+        row = self._tally.make_row(
             ruling.verdict,
             outcome.case,
             metric,
@@ -192,6 +192,9 @@ class MetricRows:
             ruling.detail,
             comparison=comparison,
         )
+        if ruling.levels is None:
+            return row
+        return structs.replace(row, ruling=structs.replace(row.ruling, levels=ruling.levels))
 
     def _judge_number(
         self, checked: CheckedCase, rule: Rule | None, found: Measurement, wanted: Measurement | None

@@ -18,6 +18,7 @@ from torchstone.gate.baseline import expects_status
 from torchstone.gate.disturbance import is_all_disturbed
 from torchstone.gate.judgement import Row
 from torchstone.gate.rules import NEEDS_NO_BASELINE, RuleBook, numbers_count
+from torchstone.gate.weigh import NO_INTERVAL
 
 
 class Acceptance(Struct, frozen=True):
@@ -63,6 +64,8 @@ class AcceptAdvice(Struct, frozen=True):
 def find_advice(row: Row, acceptance: Acceptance, baseline: str, results: str) -> AcceptAdvice:
     """Return how to accept a row of the file ``results`` into the file ``baseline``, or what to do instead."""
     if row.rule and row.rule.kind in NEEDS_NO_BASELINE:
+        if row.verdict is Verdict.INCONCLUSIVE:
+            return AcceptAdvice(None, _advise_on_undecided(row))
         return AcceptAdvice(None, "fix the case, or change the rule: its limit does not come from a baseline")
     match row.verdict:
         case Verdict.NEW:
@@ -86,20 +89,33 @@ def _advise_on_undecided(row: Row) -> str:
     if row.decided_by:
         return f"nothing: {row.decided_by} decides, because the host decides this wall time"
     if row.ruling.levels is None:
-        if is_all_disturbed(row.base, row.metric):
-            return "measure the baseline again on a quiet machine: a disturbed time decides nothing"
-        if is_all_disturbed(row.new, row.metric):
-            return "measure it again on a quiet machine: a disturbed time decides nothing"
+        disturbed = [
+            name
+            for name, outcome in (("it", row.new), ("the baseline", row.base))
+            if is_all_disturbed(outcome, row.metric)
+        ]
+        if disturbed:
+            both = " and ".join(disturbed)
+            return f"measure {both} again on a quiet machine: a disturbed time decides nothing"
+        if row.detail == NO_INTERVAL or (row.new and row.new.why_left_out(row.metric)):
+            return "measure it again"
         return "measure it as the baseline was measured, or judge it by a baseline of its own"
     found, more = row.comparison, row.more_new
     if found is None or more is None:
-        return "measure it again with more trials: torchstone run --trials 5"
-    trials = len(found.new.values)
+        return "measure it with more trials: --trials 5, or run with --decide"
     if more > MOST_MORE:
-        return "measure the baseline with more trials, too: its own noise leaves this open"
+        of_both = row.more
+        how = f"--trials {trials_needed(row, of_both)}" if of_both and of_both <= MOST_MORE else "more trials"
+        return f"measure the baseline with {how}, too: its own noise leaves this open"
     duration = row.new.details.duration if row.new and row.new.details else None
-    seconds = f", about {clock_text(duration / trials * (trials + more))}" if duration else ""
-    return f"measure it with --trials {trials + more}{seconds}, or run with --decide"
+    trials = trials_needed(row, more)
+    seconds = f", about {clock_text(duration / len(found.new.values) * trials)}" if duration else ""
+    return f"measure it with --trials {trials}{seconds}, or run with --decide"
+
+
+def trials_needed(row: Row, more: int) -> int:
+    """Return how many trials the new side has in all after so many more."""
+    return (len(row.comparison.new.values) if row.comparison else 1) + more
 
 
 def _advise_on_missing(row: Row) -> AcceptAdvice:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from torchstone.analyze.evidence import MOST_MORE
 from torchstone.core.records import Case, FilePlace, unit_of
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words, quote_word, simple_command
@@ -15,7 +16,7 @@ from torchstone.core.text.units import count_of, format_change, format_number, f
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.judgement import Judgement, Row, State, severity
 from torchstone.gate.rules import describe_rule, limits_of
-from torchstone.reporting.views.accepting import AcceptAdvice, Acceptance, find_advice
+from torchstone.reporting.views.accepting import AcceptAdvice, Acceptance, find_advice, trials_needed
 from torchstone.reporting.views.names import Names
 from torchstone.reporting.views.report_view import (
     RowText,
@@ -144,13 +145,13 @@ class Report(Struct, frozen=True, dict=True):
 
 def describe(row: Row, context: Context) -> RowText:
     """Return the full text of a row."""
-    advice = _accept_advice(row, context)
+    advice, more = _accept_advice(row, context), row.more_new
     rule = describe_rule(row.rule, row.margin) + _describe_limits(row) if row.rule else "none"
     places = row.remarks.new_place or "no result", row.remarks.base_place
     return RowText(
         describe_finding(row),
         (("rule", rule), ("at", ", baseline ".join(str(place) for place in places if place))),
-        repro_command(row, context),
+        _trials_command(row, more) or repro_command(row, context),
         _accept_command(row, context, advice),
         advice.instead if row.blocks and advice.options is None else "",
     )
@@ -190,6 +191,13 @@ def _describe_limits(row: Row) -> str:
     if limits.high is not None:
         parts.append(f"<= {format_number(limits.high)}")
     return f" ({' and '.join(parts)})" if parts else ""
+
+
+def _trials_command(row: Row, more: int | None) -> str:
+    """Return the command that measures an undecided case in as many trials as would settle it; empty if that is not known."""
+    if more is None or more > MOST_MORE or not row.remarks.measure:
+        return ""
+    return redact(f"{row.remarks.measure} --trials {trials_needed(row, more)}")
 
 
 def repro_command(row: Row, context: Context) -> str:

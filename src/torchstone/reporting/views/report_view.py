@@ -160,6 +160,8 @@ def describe_more(more: int | None, sides: str = " per side") -> str:
     if more is None:
         return ""
     if more > MOST_MORE:
+        if not sides:
+            return "more trials of this side alone would not settle it"
         return f"it would take more than {MOST_MORE} more trials{sides} to settle it"
     return f"about {count_of(more, 'more trial')}{sides} would settle it"
 
