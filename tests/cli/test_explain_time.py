@@ -155,6 +155,16 @@ def test_the_page_has_bars_and_escapes_what_a_model_says(
     assert page.count('class="bars"') >= 4
 
 
+def test_the_report_page_shows_where_time_went_and_no_raw_profile(
+    torchstone: Command, bert: str, tmp_path: Path
+) -> None:
+    assert torchstone("report", bert, "-o", "report.html").code == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "Where time went: 1 case" in page
+    assert "24 matrix products run in float32" in page
+    assert "timeline" not in page
+
+
 # The trace
 
 

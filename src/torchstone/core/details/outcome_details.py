@@ -115,10 +115,10 @@ def redact_outcome_details(details: OutcomeDetails | None) -> OutcomeDetails | N
 
 
 def outcome_facts(details: OutcomeDetails | None, extra: Mapping[str, object] | None) -> dict[str, object]:
-    """Return everything that is stated of an outcome, by name: the details, those of its probe among them, then the rest."""
+    """Return what is stated of an outcome, by name: the details, those of its probe among them, then the rest; its time profile is a record, and no fact."""
     if details is None:
         return dict(extra or {})
-    facts: dict[str, Any] = to_builtins(structs.replace(details, profile=None))
+    facts: dict[str, Any] = to_builtins(structs.replace(details, profile=None, time_profile=None))
     of_probe = {**facts.pop("compile_cache", {}), **facts.pop("scaling", {})}
     profile = {"profile": details.profile} if details.profile is not None else {}
     return {**facts, **of_probe, **profile, **(extra or {})}

@@ -18,6 +18,7 @@ from torchstone.reporting.html.cache_section import render_caches
 from torchstone.reporting.html.case_table import render_rows, render_table
 from torchstone.reporting.html.charts import render_charts
 from torchstone.reporting.html.elements import NOTHING, Markup, element, join
+from torchstone.reporting.html.explaining.time_section import render_time_section
 from torchstone.reporting.html.profile_section import render_explained
 from torchstone.reporting.html.scaling_section import render_scaling
 from torchstone.reporting.html.sections import (
@@ -52,7 +53,7 @@ def render_page(page: Page, lines: Sequence[Markup] | None = None) -> str:
     if lines is None:
         page, lines = fit_page(page)
     body = (_header(page), element("main", _sections(page, lines), id="main"))
-    return render_document(title_of(page), body, REPORT + FLAME if page.explained else REPORT)
+    return render_document(title_of(page), body, REPORT + FLAME if page.explained or page.times else REPORT)
 
 
 def render_document(title: str, body: Sequence[Markup], scripts: Sequence[str]) -> str:
@@ -101,6 +102,7 @@ def _header(page: Page) -> Markup:
         "compile-time": ("Compile time", page.summary.compile_time),
         "compile-caches": ("Compile caches", page.caches),
         "scaling": ("Scaling", page.scaling),
+        "times": ("Time by kernel", page.times),
         "explained": ("Profiles", page.explained),
         "cases": ("All cases" if len(page.shown) == len(page.rows) else "Cases", page.rows),
         "breaks": ("Graph breaks", page.breaks),
@@ -158,6 +160,7 @@ def _sections(page: Page, lines: Sequence[Markup]) -> Markup:
         render_charts(page),
         render_caches(page),
         render_scaling(page),
+        render_time_section(page.times),
         render_explained(page.explained),
         render_table(page, lines),
         render_breaks(page),

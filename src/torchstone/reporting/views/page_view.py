@@ -25,6 +25,8 @@ from torchstone.reporting.views.case_row import (
 )
 from torchstone.reporting.views.check_rows import Report
 from torchstone.reporting.views.comparison.page_headline import BAD, GOOD, OPEN, PLAIN, headline_of
+from torchstone.reporting.views.explaining.time_view import TimeExplanation
+from torchstone.reporting.views.explaining.times_of_page import explain_times
 from torchstone.reporting.views.facts_of_files import FileFacts, collect_facts
 from torchstone.reporting.views.report_view import without_evidence_text
 from torchstone.reporting.views.scaling_view import ShownSweep, show_sweeps
@@ -138,6 +140,7 @@ class Page(Struct, frozen=True):
     breaks: tuple[BreakGroup, ...]
     caches: tuple[CacheCase, ...]
     explained: tuple[Explained, ...]
+    times: tuple[TimeExplanation, ...]
     scaling: tuple[ShownSweep, ...]
     facts: FileFacts
     room: DetailLimits
@@ -207,6 +210,7 @@ def make_page(
         tuple(group_breaks(rows)),
         tuple(make_cases(rows)),
         explained,
+        explain_times(rows),
         tuple(show_sweeps([outcome for _, _, outcome in results], cases, baselines)),
         collect_facts(results.readings),
         DetailLimits(_text_limit(shown), _points(shown), len(shown) > MANY),

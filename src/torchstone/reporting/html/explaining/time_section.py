@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from torchstone.analyze.call_time.kernel_families import KernelFamily
 from torchstone.analyze.call_time.time_comparison import FamilyTime, KernelChange, PlaceTime, TimePair
-from torchstone.core.text.units import format_change, format_share
+from torchstone.core.text.units import count_of, format_change, format_share
 from torchstone.reporting.html.elements import NOTHING, Markup, element, join, long_text
 from torchstone.reporting.svg.drawing import draw_pair, draw_stack
 from torchstone.reporting.views.explaining.time_view import (
@@ -233,3 +233,11 @@ def render_times(cases: Sequence[TimeExplanation]) -> Markup:
         )
         for number, each in enumerate(cases)
     )
+
+
+def render_time_section(cases: Sequence[TimeExplanation]) -> Markup:
+    """Render the section of the report."""
+    if not cases:
+        return NOTHING
+    title = element("h2", f"Where time went: {count_of(len(cases), 'case')}", id="times")
+    return element("section", title, render_times(cases))
