@@ -160,7 +160,7 @@ def test_runs_with_different_presets_are_not_compared(
         torchstone, "--device", "cuda", "--only", "plain", "--preset", "dashboard", output="b.jsonl"
     )
     ran = torchstone("compare", "a.jsonl", "b.jsonl")
-    assert "preset is dashboard, was not set" in " ".join((ran.out + ran.err).split())
+    assert "preset is dashboard, was none" in " ".join((ran.out + ran.err).split())
     assert "inconclusive" in ran.out
     anyway = torchstone("compare", "a.jsonl", "b.jsonl", "--cross-environment")
     assert "compared anyway" in " ".join((anyway.out + anyway.err).split())
@@ -348,9 +348,21 @@ def test_only_runs_that_chose_the_same_settings_have_the_same_fingerprint() -> N
     plain = Environment(versions={"torch": "2.13.0"}, variables={})
     chosen = Environment(versions={"torch": "2.13.0"}, variables={}, chosen={"preset": "dashboard"})
     assert fingerprint(plain) != fingerprint(chosen)
-    assert differences(chosen, plain) == ["preset is dashboard, was not set"]
-    assert differences(plain, chosen) == ["preset is not set, was dashboard"]
+    assert differences(chosen, plain) == ["preset is dashboard, was none"]
+    assert differences(plain, chosen) == ["preset is none, was dashboard"]
     assert differences(chosen, chosen) == []
+
+
+@pytest.mark.parametrize(("base", "new"), [("a.jsonl", "b"), ("a", "b.jsonl"), ("a", "b")])
+def test_a_preset_is_kept_by_an_export_to_records_of_the_database(
+    torchstone: Command, executor: FakeExecutor, base: str, new: str, tmp_path: Path
+) -> None:
+    options = ("--device", "cuda", "--only", "plain")
+    run_performance(torchstone, *options, "--v3", "a", output="a.jsonl")
+    run_performance(torchstone, *options, "--preset", "dashboard", "--v3", "b", output="b.jsonl")
+    paths = [str(next((tmp_path / name).glob("*.json"), name)) for name in (base, new)]
+    ran = torchstone("compare", *paths)
+    assert "preset is dashboard, was none" in " ".join((ran.out + ran.err).split())
 
 
 def test_settings_that_torchs_caches_do_not_tell_apart_have_their_own_warm_cache() -> None:

@@ -18,6 +18,8 @@ from torchstone.core.text.redaction import is_hidden
 # Where something lies or which of several equal devices is used decides no time.
 _PLACES = ("_DIR", "_HOME", "_PATH", "_ROOT", "VISIBLE_DEVICES")
 _NOT_SET = "not set"
+PRESET = "preset"
+"""The name of the preset among the choices of a run."""
 
 
 def fingerprint(environment: Environment) -> str:
@@ -43,11 +45,11 @@ def differences(one: Environment, other: Environment) -> list[str]:
     >>> differences(Environment(versions={"torch": "2.13.0"}), Environment(versions={"torch": "2.11.0", "timm": "1.0"}))
     ['torch is 2.13.0, was 2.11.0']
     """
-    facts, before = _deciding(one), _deciding(other)
+    facts, before = stated_preset(one) | _deciding(one), stated_preset(other) | _deciding(other)
     if one.variables is not None and other.variables is not None:
         ours = {**one.chosen, **_variables(one)}
         theirs = {**other.chosen, **_variables(other)}
-        unset = dict.fromkeys((*ours, *theirs), _NOT_SET)
+        unset: dict[str, object] = dict.fromkeys((*ours, *theirs), _NOT_SET)
         facts, before = unset | facts | ours, unset | before | theirs
     unknown = _unknown(one, other)
     return [
@@ -55,6 +57,15 @@ def differences(one: Environment, other: Environment) -> list[str]:
         for name, value in facts.items()
         if name in before and before[name] != value and name not in unknown
     ]
+
+
+def stated_preset(environment: Environment) -> dict[str, object]:
+    """The preset as a fact; ``none`` for a run of torchstone without one, nothing where it is not known.
+
+    Every run of torchstone records its variables.
+    """
+    preset = environment.chosen.get(PRESET, "" if environment.variables is None else "none")
+    return {PRESET: preset} if preset else {}
 
 
 def unknowns(*environments: Environment) -> list[Caution]:

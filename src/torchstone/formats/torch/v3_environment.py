@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from torchstone.core.environments import PRESET, stated_preset
 from torchstone.core.records import Revision, Run
 from torchstone.core.run_settings import Environment
 from torchstone.core.text.safe_text import is_plain
@@ -22,12 +23,13 @@ def read_environment(record: Fields) -> Environment:
         if isinstance(stated, dict) and (version := text_at(stated, "version"))
     }
     machine = {"architecture": text_at(more, "architecture"), "cpu": {"model": cpu} if cpu else {}}
-    threads = text_at(more, "threads")
+    threads, preset = text_at(more, "threads"), text_at(more, PRESET)
     return Environment(
         non_empty(machine),
         accelerators=({"name": gpu},) if gpu else None,
         software={"python": {"version": python}} if python else {},
         versions=versions,
+        chosen={PRESET: preset} if preset else {},
         threads=int(threads) if threads.isascii() and threads.isdigit() and len(threads) < 9 else None,
     )
 
@@ -65,6 +67,7 @@ def _describe_machine(environment: Environment) -> list[dict[str, object]]:
         "python": object_at(software, "python").get("version"),
         "compiler": software.get("compiler"),
         "threads": environment.threads,
+        **stated_preset(environment),
     }
     described = {
         "name": (environment.device or "").partition(":")[0],
