@@ -67,9 +67,11 @@ def _with_command(row: Row, runs: Sequence[Reading]) -> Row:
 
 def _with_trials(row: Row, runs: Sequence[Reading]) -> Row:
     """Return an undecided row with the command that measures it; how many trials it takes is known when the row is shown."""
-    words = next(filter(None, (_run_words(row.case, reading.run) for reading in runs)), None)
-    if words is None:
+    known = ((_run_words(row.case, reading.run), reading.run.settings.threads) for reading in runs)
+    words, threads = next(((words, threads) for words, threads in known if words), ([], None))
+    if not words:
         return row
+    words += ["--threads", str(threads)] if threads and "--threads" not in words else []
     return structs.replace(row, remarks=structs.replace(row.remarks, measure=join_words(words)))
 
 
