@@ -17,6 +17,7 @@ import pytest
 
 from comparison_files import write_run
 from live_processes import MARK, Bench, Onlooker, expect_no_process, marked_processes, wait_until
+from postgres_server import postgres_server
 from shared_zygote import Zygotes
 from torchstone.cli.main import run
 from torchstone.core.records import Outcome
@@ -67,6 +68,13 @@ def zygotes() -> Iterator[Zygotes]:
     """Zygotes that commands of several tests use one after the other."""
     with contextlib.closing(Zygotes()) as kept:
         yield kept
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of a PostgreSQL server without databases of ours, for all tests of the session."""
+    with postgres_server() as url:
+        yield url
 
 
 @pytest.fixture

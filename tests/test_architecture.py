@@ -41,6 +41,7 @@ ONLY_IN: dict[str, set[str]] = {
     "torch": {"worker", "suites"},
     "numpy": {"analyze"},
     "sqlite3": {"store"},
+    "psycopg": {"store"},
 }
 
 READS_ENVIRONMENT = {

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from torchstone.api.judging.accept import AcceptResult, accept
     from torchstone.api.judging.check import CheckResult, check
     from torchstone.api.judging.compare import CompareResult, compare
+    from torchstone.api.keeping.history_store import HistoryStore
+    from torchstone.api.keeping.record import RecordResult, record
+    from torchstone.api.keeping.series import SeriesResult, series
     from torchstone.api.measuring.ab import ab
     from torchstone.api.measuring.ab_result import AbResult
     from torchstone.api.measuring.cachebench import CachebenchResult, cachebench
@@ -69,6 +72,9 @@ _HOMES = {
     "torchstone.api.judging.compare": ("CompareResult", "compare"),
     "torchstone.api.explaining.explain": ("ExplainResult", "explain"),
     "torchstone.api.explaining.explain_time": ("TimeExplainResult",),
+    "torchstone.api.keeping.record": ("RecordResult", "record"),
+    "torchstone.api.keeping.series": ("SeriesResult", "series"),
+    "torchstone.api.keeping.history_store": ("HistoryStore",),
     "torchstone.api.measuring.doctor": ("DoctorResult", "doctor"),
     "torchstone.api.results": ("RunResult",),
     "torchstone.core.cautions": ("Caution",),
@@ -89,6 +95,7 @@ __all__ = [
     "ConvertResult",
     "DoctorResult",
     "ExplainResult",
+    "HistoryStore",
     "InputError",
     "MeasuredRun",
     "Measurement",
@@ -101,11 +108,13 @@ __all__ = [
     "Prepared",
     "Preparing",
     "Reading",
+    "RecordResult",
     "ReportResult",
     "Run",
     "RunResult",
     "SelfCompared",
     "SelftestResult",
+    "SeriesResult",
     "ShowResult",
     "TimeExplainResult",
     "TorchstoneError",
@@ -122,9 +131,11 @@ __all__ = [
     "plan",
     "pr_time",
     "read",
+    "record",
     "report",
     "run",
     "selftest",
+    "series",
     "show",
     "stream",
 ]

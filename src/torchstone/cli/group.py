@@ -33,6 +33,8 @@ COMMANDS = {
     "explain": "torchstone.cli.commands.judging.explain",
     "import": "torchstone.cli.commands.files.convert",
     "export": "torchstone.cli.commands.files.convert",
+    "record": "torchstone.cli.commands.keeping.record",
+    "store": "torchstone.cli.commands.keeping.manage_store",
     "doctor": "torchstone.cli.commands.measuring.doctor",
 }
 
@@ -42,6 +44,7 @@ LONGEST_SUMMARY = 200  # never cut; a test makes sure that they fit
 SECTIONS = {
     "Measure": ("run", "list", "repro", "ab", "selftest", "doctor"),
     "Judge": ("check", "compare", "accept", "quarantine", "explain"),
+    "Keep the history": ("record", "store"),
     "Files": ("show", "report", "import", "export"),
     "PyTorch's own benchmarks": ("cachebench", "pr-time"),
 }
@@ -102,6 +105,8 @@ def torchstone() -> None:
       torchstone compare main.jsonl new.jsonl
     Judge results against a committed baseline:
       torchstone check results.csv --baseline expected.csv
+    Keep the history:
+      torchstone record run.jsonl
     Adopt results as the new baseline:
       torchstone accept results.csv --baseline expected.csv
 

@@ -92,6 +92,11 @@ class CautionKind(StrEnum):
     CHANGED_FILE_NOT_IMPORTED = "changed_file_not_imported"
     CHANGED_FILES_NOT_IMPORTED = "changed_files_not_imported"
 
+    # About the history.
+    UNKNOWN_REVISIONS = "unknown_revisions"
+    ANOTHER_HISTORY = "another_history"
+    CLOCK_AHEAD = "clock_ahead"
+
 
 def split_values(values: Mapping[str, str | float]) -> tuple[dict[str, float], dict[str, str]]:
     """Split the values of a caution into numbers and names."""
@@ -277,6 +282,16 @@ WORDING = {
     _K.CHANGED_FILES_NOT_IMPORTED: Wording(
         "none of the {count:,} files in which A and B differ was imported ({files}): is the code under test installed "
         "elsewhere, or does it have to be built first?"
+    ),
+    _K.UNKNOWN_REVISIONS: Wording(
+        "the repository does not know {revisions}: recorded behind all earlier revisions, in the order of recording"
+    ),
+    _K.ANOTHER_HISTORY: Wording(
+        "the repository knows no commit of this store: it is another repository, or its history was rewritten. "
+        "Its commits are recorded behind all earlier revisions"
+    ),
+    _K.CLOCK_AHEAD: Wording(
+        "{path}: measured on {day}, which is in the future: the clock of that machine is wrong, or of this one"
     ),
 }
 """The wording of each kind."""

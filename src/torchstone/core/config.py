@@ -32,6 +32,8 @@ RULE_KINDS: dict[str, tuple[tuple[str, ...], str]] = {
 }
 _OPTIONAL = {"margin", "tolerance"}
 _RULE_KEYS = ("metric", "case", "kind", "ratio", "margin", "better", "tolerance", "low", "high")
+_STORE_KEYS = ("location",)
+DEFAULT_STORE = ".torchstone/history.db"
 _CHECK_KEYS = ("policy", "upstream_version", "baseline", "quarantine", "block", "allow")
 
 
@@ -52,6 +54,7 @@ class ConfigFile(Struct, frozen=True):
     allow: tuple[Verdict, ...] = ()
     rules: tuple[ScopedRule, ...] = ()
     upstream_version: str | None = None
+    store: str = ""
 
 
 def wants_color(is_terminal: bool) -> bool:
@@ -90,21 +93,24 @@ def config_path() -> str:
     return named
 
 
+def find_store(given: str = "", config: str | None = None) -> str:
+    """Return where the store is: as given, else as ``TORCHSTONE_STORE`` or the configuration file says, else in ``.torchstone``."""
+    return given or os.environ.get("TORCHSTONE_STORE") or load_config(config).store or DEFAULT_STORE
+
+
 def read_config(path: str) -> ConfigFile:
     """Read a configuration file; its presets are left to ``api.measuring.presets``."""
     document, text = read_toml(path)
-    if unknown := set(document) - {"check", "rule", "preset"}:
+    if unknown := set(document) - {"check", "rule", "preset", "store"}:
         name = sorted(unknown)[0]
         raise InputError(
-            "unknown table; expected [check], [[rule]] or [preset.NAME]",
+            "unknown table; expected [check], [store], [[rule]] or [preset.NAME]",
             path=path,
             line=_line_of(text, name),
             column=name,
         )
-    check = document.get("check", {})
-    if not isinstance(check, dict):
-        raise InputError("expected a table [check]", path=path, line=_line_of(text, "check"), column="check")
-    entry = TomlTable(path, _line_of(text, "check"), check, _CHECK_KEYS, text)
+    entry = _table_of(path, document, text, "check", _CHECK_KEYS)
+    store = _table_of(path, document, text, "store", _STORE_KEYS).text("location")
     rules = tuple(
         _rule_of(each.values, each.error) for each in tables(path, document, text, "rule", _RULE_KEYS)
     )
@@ -120,7 +126,18 @@ def read_config(path: str) -> ConfigFile:
         _verdicts(entry.texts("allow"), entry.error, "allow"),
         rules,
         _upstream_version(entry.text("upstream_version"), entry.error),
+        store if "://" in store or not store else os.path.join(folder, store),
     )
+
+
+def _table_of(
+    path: str, document: Mapping[str, object], text: str, name: str, keys: tuple[str, ...]
+) -> TomlTable:
+    """Return a table of the file, which may be absent."""
+    values = document.get(name, {})
+    if not isinstance(values, dict):
+        raise InputError(f"expected a table [{name}]", path=path, line=_line_of(text, name), column=name)
+    return TomlTable(path, _line_of(text, name), values, keys, text)
 
 
 def _upstream_version(name: str, error: MakeError) -> str | None:

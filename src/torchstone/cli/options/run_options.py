@@ -18,6 +18,7 @@ from torchstone.cli.options.quantities import (
     split_list,
 )
 from torchstone.cli.options.requests import make_request
+from torchstone.cli.options.store_options import RECORD, STORE
 from torchstone.core.config import POLICIES
 from torchstone.core.errors import UsageError
 from torchstone.core.run_settings import BATCH_SETS, CACHES, STARTS, STRATEGIES
@@ -173,6 +174,8 @@ OPTIONS = (
         Option("--collective-timeout", "collective_timeout", "TIME", "Give up on a rank after waiting this long (default: 2m).", parse=parse_seconds),
         Option("--warm-up", "warm_up", "N", "Iterations before the first timed one (default: 5).", parse=parse_count),
     ),
+    RECORD,
+    STORE,
     Option("--resume", "resume", "RUNFILE", "Finish an interrupted run. --jobs, --timeout and --memory-limit may be changed."),
     TRUST,
     Option("--dry-run", "dry_run", "", "Show the planned cases without measuring them."),

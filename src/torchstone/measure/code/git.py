@@ -25,7 +25,7 @@ _LFS = {
     "filter.lfs.required": {"true"},
 }
 _OF_THE_REPOSITORY = {"local", "worktree"}
-_RUNS_NO_FILTER = {"rev-parse"}
+_RUNS_NO_FILTER = {"rev-parse", "rev-list", "merge-base", "cat-file"}
 _OLDEST = (2, 31)  # the first that reads settings from variables; --show-scope is from 2.26
 _UNKNOWN_OPTION = 129
 TOO_OLD = "git {}.{} or newer is needed, to turn off filters of the repository's own configuration".format(
@@ -34,22 +34,26 @@ TOO_OLD = "git {}.{} or newer is needed, to turn off filters of the repository's
 
 
 def ask_git(
-    arguments: Sequence[str], folder: str = "", timeout: float = 5.0, keep: Sequence[int] = ()
+    arguments: Sequence[str],
+    folder: str = "",
+    timeout: float = 5.0,
+    keep: Sequence[int] = (),
+    given: str = "",
 ) -> Answer:
     """Run git in a folder, by default the working folder. Never raises, and executes no program of the repository.
 
-    ``keep`` are file descriptors that git inherits.
+    ``keep`` are file descriptors that git inherits, ``given`` is what it reads from its standard input.
     """
     git = ["git", *(word for setting in _OFF for word in ("-c", setting)), "-C", folder or "."]
     if arguments[0] in _RUNS_NO_FILTER:
-        return ask([*git, *arguments], timeout, keep=keep)
+        return ask([*git, *arguments], timeout, given, keep=keep)
     answer = ask([*git, "config", "--show-scope", "--null", "--get-regexp", r"^filter\."])
     settings = list(_without_filters(answer.out))
     if answer.code == _UNKNOWN_OPTION or (settings and _is_too_old()):
         return Answer(None, "", TOO_OLD)
     if answer.code not in {0, 1}:  # 1: there are no filters
         return answer
-    return ask([*git, *arguments], timeout, git_config=settings, keep=keep)
+    return ask([*git, *arguments], timeout, given, git_config=settings, keep=keep)
 
 
 def _is_too_old() -> bool:

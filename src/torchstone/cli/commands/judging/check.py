@@ -6,10 +6,12 @@ Does not import click, so that a plain command line runs without it: see ``cli.o
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from torchstone.api.judging.check import check_results, files_of
 from torchstone.api.judging.check_request import CheckRequest
+from torchstone.api.sources import names_of
 from torchstone.cli.options.plain import Option
 from torchstone.cli.options.quarantine_options import AS_OF, PLATFORM, QUARANTINE
 from torchstone.cli.options.requests import make_request
@@ -29,11 +31,13 @@ from torchstone.cli.options.shared import (
     UPSTREAM_VERSION,
     show_progress,
 )
+from torchstone.cli.options.store_options import RECORD, REVISION, STORE
 from torchstone.cli.terminal.show import REPORT_OPTIONS, plan_reports, refuse_overwriting, show
 from torchstone.core.config import POLICIES
 from torchstone.core.vocabulary import Verdict
 from torchstone.reporting.dialects.styles import render_report
 
+_RECORD = "torchstone.cli.commands.keeping.record_along"
 _VERDICTS = tuple(verdict.value for verdict in Verdict if verdict is not Verdict.SAME)
 _POLICY_HELP = "strict (default); lenient: undecided and new rows do not block; or upstream: decide as PyTorch's own scripts do."
 _BASELINE_KIND_HELP = "Format of the baseline files (default: detected)."
@@ -94,6 +98,9 @@ OPTIONS = (
     CROSS_ENVIRONMENT,
     Option("--history", "history", "PAST", _HISTORY_HELP, multiple=True, section=INPUT),
     *REPORT_OPTIONS,
+    RECORD,
+    STORE,
+    REVISION,
     AS_OF,
     CONFIG,
 )
@@ -111,6 +118,7 @@ def check(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (t
       torchstone check shard*.csv --baseline expected.csv --format markdown
       torchstone check perf.csv --rule speedup=floor:1.2
       torchstone check --actual a.csv --expected e.csv --policy upstream
+      torchstone check run.jsonl --baseline expected.csv --record
 
     \b
     Exit codes:
@@ -132,4 +140,15 @@ def check(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (t
     with show_progress("judging"):
         result = check_results(request)
     show(partial(render_report, result.report), shown)
+    if values["record"]:
+        record = import_module(_RECORD).record_along  # start-up: a plain check needs no store
+        names = names_of(request.results)
+        record(
+            names,
+            values["store"],
+            revision=values["revision"],
+            kind=request.kind,
+            axes=request.axes,
+            config=request.config,
+        )
     return result.exit_code

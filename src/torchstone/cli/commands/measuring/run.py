@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from torchstone.api.keeping.record import try_store
 from torchstone.api.measuring.exports import write_run_files
 from torchstone.api.measuring.preparation import limits_of
 from torchstone.api.measuring.run import (
@@ -24,6 +25,7 @@ from torchstone.api.measuring.run_request import RESUMABLE, RunRequest
 from torchstone.api.measuring.run_rules import may_scale, refuse_without
 from torchstone.api.requests import command_words
 from torchstone.api.sources import names_of
+from torchstone.cli.commands.keeping.record_along import record_along, require_revision
 from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.consent import ask
 from torchstone.cli.options.requests import NOT_GIVEN, make_request
@@ -34,6 +36,7 @@ from torchstone.cli.terminal.run_summary import print_cache_reasons
 from torchstone.cli.terminal.show import print_report
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.records import Run
+from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Probe
@@ -46,15 +49,17 @@ from torchstone.measure.supervisor import WorkerLimits
 from torchstone.measure.targets import resolve_targets
 
 INTERRUPTED = 130
-_MAY_RESUME = RESUMABLE | {"explain", "exit_zero"}
+_MAY_RESUME = RESUMABLE | {"explain", "exit_zero", "record", "store"}
 
 
 class Showing(Struct, frozen=True):
-    """Options of the output and the exit code."""
+    """Options of the output, the exit code, and recording."""
 
     explain: bool = False
     dry_run: bool = False
     exit_zero: bool = False
+    record: bool = False
+    store: str = ""
 
 
 class Finished(Struct, frozen=True):
@@ -81,6 +86,7 @@ def run_benchmarks(targets: tuple[str, ...], **values: Any) -> int:  # noqa: ANN
       torchstone run huggingface --size small -k Bert --device cpu
       torchstone run --resume run.jsonl
       torchstone run smoke --baseline main.jsonl --decide --decide-within 10m
+      torchstone run smoke --record
 
     \b
     Exit codes:
@@ -161,8 +167,13 @@ def _run(request: RunRequest, showing: Showing, job: MultiHostJob | None, check_
         print_plan(planned)
         return Finished(0)
 
+    if showing.record:
+        try_store(showing.store)
+
     def check(planned: Run) -> None:
         _refuse_unexplained(planned, request, showing)
+        if showing.record:
+            require_revision(planned)
         check_plan(planned)
 
     with open_run(request, display, ask=ask, check_plan=check, job=job) as execution:
@@ -195,6 +206,9 @@ def _finish(
         print_report(result.check.render(), "text")
         code = result.check.exit_code or int(bool(result.broken))
     code = 0 if showing.exit_zero else code
+    if showing.record:
+        print()
+        record_along([result.path], showing.store, repository=result.run.settings.folder)
     return Finished(say_losses([execution.journal]) or code, result.path, result)
 
 
@@ -248,6 +262,8 @@ def _resume_arguments(path: str, request: RunRequest, showing: Showing) -> list[
         ("--decide-within", f"{request.decide_within:g}s" if request.decide_within else None),
         ("--explain", showing.explain),
         ("--exit-zero", showing.exit_zero),
+        ("--record", showing.record),
+        ("--store", redact(showing.store)),
     )
     return ["torchstone", "run", "--resume", path, *further]
 

@@ -1,0 +1,1 @@
+"""Keep runs in a store, query their series, and manage the store."""

@@ -1,0 +1,1 @@
+"""The history: every run kept, in SQLite or PostgreSQL, through one protocol."""

@@ -1,0 +1,1 @@
+"""The databases that hold a store: one protocol, SQLite and PostgreSQL, tables and migrations."""
