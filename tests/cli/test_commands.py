@@ -365,6 +365,7 @@ def test_the_options_of_run_stand_in_sections(torchstone: Command) -> None:
         "Probe compile_cache",
         "Probe instructions",
         "Probe scaling",
+        "History",
         "Options",
     ]
     assert max(map(len, lines)) <= 80

