@@ -15,7 +15,7 @@ from torchstone.core.run_settings import environment_from
 from torchstone.store.database.connection import Database
 from torchstone.store.database.opening import connect
 from torchstone.store.database.schema import TABLES
-from torchstone.store.recording import Recorded, ToRecord, record_runs
+from torchstone.store.record_runs import Recorded, ToRecord, record_runs
 
 EPYC: Mapping[str, Any] = {"machine": {"cpu": {"model": "EPYC"}}, "versions": {"torch": "2.13.0"}}
 

@@ -21,7 +21,7 @@ from torchstone.store.database.schema import OF_RUNS, VIEWS
 from torchstone.store.ordering import History
 from torchstone.store.queries import SeriesQuery, find_series
 from torchstone.store.reading_runs import find_run, list_runs, read_run
-from torchstone.store.recording import RecordEffect, record_runs
+from torchstone.store.record_runs import RecordEffect, record_runs
 from torchstone.store.upkeep.copying import copy
 from torchstone.store.upkeep.describing import describe
 from torchstone.store.upkeep.renaming import rename

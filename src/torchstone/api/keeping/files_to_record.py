@@ -19,7 +19,7 @@ from torchstone.formats import FORMATS, read_file, recognise
 from torchstone.formats.merge import EXPECTED_KINDS, fill_in, merge, parse_axes, require_results
 from torchstone.measure.code.ancestry import resolve_commits
 from torchstone.store.identity import find_revision, name_revision
-from torchstone.store.recording import ToRecord
+from torchstone.store.record_runs import ToRecord
 
 _DIGITS = re.compile(r"(\d+)")
 _HEXADECIMAL = re.compile(r"[0-9a-f]{7,40}\Z")

@@ -23,7 +23,7 @@ from torchstone.measure.code.ancestry import find_heights, has_history
 from torchstone.store.database.connection import Database
 from torchstone.store.database.opening import connect
 from torchstone.store.ordering import History, is_another_history, read_order
-from torchstone.store.recording import Recorded, RecordEffect, ToRecord, count_effects, record_runs
+from torchstone.store.record_runs import Recorded, RecordEffect, ToRecord, count_effects, record_runs
 
 if TYPE_CHECKING:
     from typing import Unpack

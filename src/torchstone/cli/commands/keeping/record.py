@@ -12,7 +12,7 @@ from torchstone.cli.options.shared import CONFIG, KIND, SET, show_progress
 from torchstone.cli.options.store_options import BRANCH, REVISION, REVISION_FROM, STORE, SUMMARIES_ONLY
 from torchstone.core.errors import printable
 from torchstone.core.text.units import count_of
-from torchstone.store.recording import Recorded, RecordEffect
+from torchstone.store.record_runs import Recorded, RecordEffect
 
 OPTIONS = (STORE, REVISION, REVISION_FROM, BRANCH, SUMMARIES_ONLY, SET, KIND, CONFIG)
 _MOST_LINES = 20
