@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from torchstone.core.errors import UsageError
-from torchstone.core.records import Case, matches, matches_metric
+from torchstone.core.records import Case, matches_metric, matches_name
 from torchstone.core.text.suggestions import did_you_mean
 from torchstone.core.vocabulary import ACCURACY, METRICS, reported_metric
 from torchstone.store.database.connection import Database, Value
@@ -22,8 +22,9 @@ _OF_RUN = (
     " JOIN runs r ON r.id = p.run_id JOIN revisions v ON v.id = r.revision_id"
     " JOIN environments e ON e.id = r.environment_id"
 )
+_FEW = 200
+"""So many cases are looked up by their ids; of more, all series are read."""
 _IN_ORDER = " ORDER BY v.position, v.id, r.id"
-_EXACT = 2.0**53
 
 
 class SeriesQuery(Struct, frozen=True):
@@ -44,9 +45,11 @@ def find_series(connection: Database, query: SeriesQuery) -> Iterator[Series]:
     """Yield the series that match, each with its points in the order of revisions. Statuses are a series of the metric ``accuracy``."""
     cases = _find_cases(connection, query.cases)
     wants = _metric_filter(query.metrics)
+    of_cases = f" WHERE s.case_id IN ({', '.join(map(str, cases))})" if len(cases) <= _FEW else ""
     rows = connection.query(
         "SELECT s.id, s.case_id, m.name, m.unit, m.better, a.name, s.counter, s.start_method, s.cache, s.preset, s.definition"
-        " FROM series s JOIN metrics m ON m.id = s.metric_id JOIN machines a ON a.id = s.machine_id ORDER BY s.case_id, s.id"
+        " FROM series s JOIN metrics m ON m.id = s.metric_id JOIN machines a ON a.id = s.machine_id"
+        f"{of_cases} ORDER BY s.case_id, s.id"
     )
     for series_id, case_id, name, unit, better, machine, *method in rows:
         case = cases.get(_int(case_id))
@@ -94,17 +97,18 @@ def _read_points(
 
 def _find_cases(connection: Database, patterns: Sequence[str]) -> dict[int, Case]:
     """Return the cases that match, by their ids."""
-    decoder = msgspec.json.Decoder(Case)
-    rows = connection.query("SELECT id, record FROM cases ORDER BY id")
-    found = {_int(number): decoder.decode(str(record)) for number, record in rows}
+    rows = connection.query("SELECT id, name, benchmark, record FROM cases ORDER BY id")
+    decode = msgspec.json.Decoder(Case).decode
     if not patterns:
-        return found
-    chosen = {number: case for number, case in found.items() if any(matches(each, case) for each in patterns)}
+        return {number: decode(record) for number, _, _, record in rows}
+    chosen = {
+        number: decode(record)
+        for number, name, benchmark, record in rows
+        if any(matches_name(pattern, benchmark) or matches_name(pattern, name) for pattern in patterns)
+    }
     if not chosen:
-        known = [case.benchmark for case in found.values()]
-        raise UsageError(
-            f"{', '.join(patterns)}: no such case in the store", advice=did_you_mean(patterns[0], known)
-        )
+        advice = did_you_mean(patterns[0], [benchmark for _, _, benchmark, _ in rows])
+        raise UsageError(f"{', '.join(patterns)}: no such case in the store", advice=advice)
     return chosen
 
 
