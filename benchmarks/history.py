@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import torchstone
@@ -77,7 +78,7 @@ def load(store: torchstone.HistoryStore, cases: int, revisions: int, folder: Pat
         paths = [folder / f"run{number:06}.jsonl" for number in numbers]
         for number, path in zip(numbers, paths, strict=True):
             path.write_text(encode_run(make_run(number, cases, chance)))
-        took += seconds_of(lambda paths=paths: store.load(paths, summaries_only=True, repository=str(folder)))
+        took += seconds_of(partial(store.load, paths, summaries_only=True, repository=str(folder)))
         for path in paths:
             path.unlink()
         print(f"  {numbers.stop:,} of {revisions:,} runs loaded after {took:.0f} s", file=sys.stderr)
@@ -97,12 +98,12 @@ def measure(store: torchstone.HistoryStore, cases: int, folder: Path) -> dict[st
     def compare(a: int, b: int) -> None:
         torchstone.compare(store.read(runs[a].id), store.read(runs[b].id))
 
-    compared = statistics.median(seconds_of(lambda pair=pair: compare(*pair)) for pair in pairs)
+    compared = statistics.median(seconds_of(partial(compare, *pair)) for pair in pairs)
     recorded = []
     for number in range(3):
         path = folder / f"new{number}.jsonl"
         path.write_text(encode_run(make_run(10**6 + number, 2000, chance, METRICS[:1], trials=5)))
-        recorded.append(seconds_of(lambda path=path: store.record(path, repository=str(folder))))
+        recorded.append(seconds_of(partial(store.record, path, repository=str(folder))))
     return {
         "one series, median": statistics.median(looks),
         "one series, p95": looks[int(0.95 * LOOKS)],
