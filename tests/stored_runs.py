@@ -75,7 +75,7 @@ def new_database(postgres: str) -> str:
     name = f"test_{secrets.token_hex(6)}"
     with psycopg.connect(f"{postgres}postgres", autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE template0")
-    return f"{postgres}{name}"
+    return f"{postgres}{name}?connect_timeout=60"  # a busy machine takes its time
 
 
 @contextmanager
