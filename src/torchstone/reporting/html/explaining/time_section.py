@@ -9,6 +9,7 @@ from torchstone.analyze.call_time.time_comparison import FamilyTime, KernelChang
 from torchstone.core.text.units import count_of, format_change, format_share
 from torchstone.reporting.html.elements import NOTHING, Markup, element, join, long_text
 from torchstone.reporting.svg.drawing import draw_pair, draw_stack
+from torchstone.reporting.views.explaining.kernel_names import short_name
 from torchstone.reporting.views.explaining.time_view import (
     TimeExplanation,
     decimal,
@@ -124,16 +125,16 @@ def _family_table(each: TimeExplanation) -> Markup:
 def _kernel_table(each: TimeExplanation) -> Markup:
     what = "Operators" if each.on_cpu else "Kernels"
     shown = each.kernels[:MOST_KERNELS]
-    head = [what[:-1].lower(), *([] if each.is_alone else [""]), *_head(each), "family", "operator", "where"]
+    head = [what[:-1].lower(), *_head(each), "family", "operator", "where"]
     rows = [element("tr", _kernel_cells(each, kernel)) for kernel in shown]
     return _folded(_title(what, each, len(shown), len(each.kernels)), head, rows)
 
 
 def _kernel_cells(each: TimeExplanation, kernel: KernelChange) -> list[Markup]:
-    state = [] if each.is_alone else [element("td", kernel.state, class_="quiet")]
     return [
-        element("th", element("code", long_text(kernel.name, 160)), scope="row"),
-        *state,
+        element(
+            "th", element("code", long_text(short_name(kernel.name), 160), title=kernel.name), scope="row"
+        ),
         *_cells(each, kernel),
         element("td", f"{kernel.family} {kernel.dtype}".rstrip()),
         element("td", long_text(kernel.operator, 120)),
