@@ -2,7 +2,7 @@
 
     values -> windows -> scaled by their noise -> candidates -> pruned by certainty -> change points
 
-`windows` divides a series so that nothing is decided twice, `scaling` and `noise` make windows comparable,
+`windows` divides a series so that nothing is decided twice, `scaled_windows` and `noise_estimate` make windows comparable,
 `segmentation` finds candidates, `features` describes them and `pruning` drops the uncertain ones; `varying_numbers` is these
 steps in order. `exact` and `pass_rates` take their place for values that do not vary at random, or only as a
 proportion does. docs/changes.md has definitions, sources and measurements.

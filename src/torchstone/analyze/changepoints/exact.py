@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 
 from torchstone.analyze.changepoints.change_point import ChangePoint
-from torchstone.analyze.changepoints.noise import Floats
+from torchstone.analyze.changepoints.noise_estimate import Floats
 from torchstone.analyze.changepoints.varying_numbers import find_in_numbers
 
 RECENT = 30

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from torchstone.analyze.changepoints.noise import Floats, Indices
+from torchstone.analyze.changepoints.noise_estimate import Floats, Indices
 from torchstone.analyze.changepoints.segmentation import MOST_COST
 
 REACH = 30
@@ -108,6 +108,11 @@ def _median(values: Floats, counts: Indices) -> Floats:
     return np.asarray((ordered[row, (counts - 1) // 2] + ordered[row, counts // 2]) / 2, dtype=np.float64)
 
 
+def _sum(values: Floats) -> Floats:
+    """Return the sum of each row's numbers: much faster than nansum for small arrays."""
+    return np.asarray(np.add.reduce(np.where(np.isnan(values), 0, values), axis=1), dtype=np.float64)
+
+
 def _log(values: Floats | Indices, least: float, most: float) -> Floats:
     return np.asarray(np.log(np.clip(values, least, most)), dtype=np.float64)
 
@@ -120,7 +125,7 @@ def _gain(sides: _Sides, deviations: Floats, low: Floats, high: Floats, noise: F
 
 
 def _cost(deviations: Floats, noise: Floats) -> Floats:
-    return np.asarray(np.nansum(np.minimum((deviations / noise[:, None]) ** 2, MOST_COST), axis=1))
+    return np.asarray(_sum(np.minimum((deviations / noise[:, None]) ** 2, MOST_COST)))
 
 
 def _autocorrelation(sides: _Sides, low: Floats, high: Floats, noise: Floats) -> Floats:
@@ -128,8 +133,8 @@ def _autocorrelation(sides: _Sides, low: Floats, high: Floats, noise: Floats) ->
     products, squares = 0.0, 1e-9
     for values, level in ((sides.before, low), (sides.after, high)):
         deviations = np.clip((values - level[:, None]) / noise[:, None], -3, 3)
-        products = products + np.nansum(deviations[:, 1:] * deviations[:, :-1], axis=1)
-        squares = squares + np.nansum(deviations * deviations, axis=1)
+        products = products + _sum(deviations[:, 1:] * deviations[:, :-1])
+        squares = squares + _sum(deviations * deviations)
     return np.asarray(products / squares, dtype=np.float64)
 
 
@@ -154,10 +159,10 @@ def _misfit_of_line(sides: _Sides, deviations: Floats, noise: Floats) -> Floats:
     steps = np.arange(REACH)
     positions = np.where(np.isnan(both), np.nan, np.concatenate([-1 - steps, steps])[None])
     counts = sides.counts[:, None]
-    x = positions - np.nansum(positions, axis=1)[:, None] / counts
-    y = both - np.nansum(both, axis=1)[:, None] / counts
-    slope = np.nansum(x * y, axis=1) / np.nansum(x * x, axis=1)
+    x = positions - _sum(positions)[:, None] / counts
+    y = both - _sum(both)[:, None] / counts
+    slope = _sum(x * y) / _sum(x * x)
     most = 9 * noise[:, None]
-    line = np.nansum(np.minimum(np.abs(y - slope[:, None] * x), most), axis=1)
-    levels = np.nansum(np.minimum(deviations, most), axis=1)
+    line = _sum(np.minimum(np.abs(y - slope[:, None] * x), most))
+    levels = _sum(np.minimum(deviations, most))
     return np.asarray((line + 1e-9) / (levels + 1e-9), dtype=np.float64)

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from torchstone.analyze.changepoints.change_point import CONFIRMED, FRESH, ChangePoint
-from torchstone.analyze.changepoints.noise import Floats
+from torchstone.analyze.changepoints.noise_estimate import Floats
 from torchstone.analyze.changepoints.segmentation import PENALTY
 
 MOST = 1e12

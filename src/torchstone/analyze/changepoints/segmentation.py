@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from torchstone.analyze.changepoints.noise import Floats, Indices
+from torchstone.analyze.changepoints.noise_estimate import Floats, Indices
 
 MOST_COST = 9.0
 PENALTY = 3.0
@@ -47,22 +47,19 @@ def segment(points: Floats, counts: Indices, levels: Floats) -> list[list[int]]:
     rows, steps = points.shape
     penalty = PENALTY * np.log(counts)
     total = np.zeros_like(levels)  # Q
-    since = np.zeros(levels.shape, dtype=np.int16)  # where the last level began
-    began = np.zeros((steps, rows), dtype=np.int16)
-    offsets = np.arange(rows) * levels.shape[1]
+    flat = total.reshape(-1)
+    starts = np.arange(rows) * levels.shape[1]
+    best = np.empty((steps, rows), dtype=np.intp)  # which level is cheapest
+    is_new = np.empty((steps, *levels.shape), dtype=bool)  # which levels are cheaper after a change
     allowed = np.full((rows, 1), np.inf)
-    is_dearer = np.empty(levels.shape, dtype=bool)
     for first in range(0, steps, _AT_ONCE):
-        costs = _cost(points, counts, levels, first)
-        for at, cost in enumerate(costs, start=first):
-            np.greater(total, allowed, out=is_dearer)
+        for at, cost in enumerate(_cost(points, counts, levels, first), start=first):
+            np.greater(total, allowed, out=is_new[at])
             np.minimum(total, allowed, out=total)
-            np.copyto(since, at, where=is_dearer)
-            total += cost
-            best = total.argmin(axis=1) + offsets
-            allowed = (total.ravel()[best] + penalty)[:, None]
-            began[at] = since.ravel()[best]
-    return [_trace(began[:, row], int(count)) for row, count in enumerate(counts)]
+            np.add(total, cost, out=total)
+            total.argmin(axis=1, out=best[at])
+            np.add(flat.take(best[at] + starts), penalty, out=allowed[:, 0])
+    return [_trace(is_new[:, row], best[:, row], int(count)) for row, count in enumerate(counts)]
 
 
 def _cost(points: Floats, counts: Indices, levels: Floats, first: int) -> Floats:
@@ -75,10 +72,11 @@ def _cost(points: Floats, counts: Indices, levels: Floats, first: int) -> Floats
     return cost
 
 
-def _trace(began: NDArray[np.int16], count: int) -> list[int]:
-    changes = []
-    at = int(began[count - 1])
-    while at > 0:
-        changes.append(at)
-        at = int(began[at - 1])
+def _trace(is_new: NDArray[np.bool_], best: Indices, count: int) -> list[int]:
+    """Go back from the cheapest level at the end to where it began, and from there to the cheapest level before."""
+    changes: list[int] = []
+    at = count - 1
+    while (news := np.flatnonzero(is_new[: at + 1, best[at]])).size:
+        changes.append(int(news[-1]))
+        at = changes[-1] - 1
     return changes[::-1]

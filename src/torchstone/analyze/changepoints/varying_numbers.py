@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from torchstone.analyze.changepoints.change_point import CONFIRMED, FRESH, ChangePoint
-from torchstone.analyze.changepoints.noise import Floats
+from torchstone.analyze.changepoints.noise_estimate import Floats
 from torchstone.analyze.changepoints.pruning import Kept, prune
-from torchstone.analyze.changepoints.scaling import Block, make_blocks
+from torchstone.analyze.changepoints.scaled_windows import WindowBlock, make_blocks
 from torchstone.analyze.changepoints.segmentation import segment
 
 
@@ -22,7 +22,7 @@ def find_in_numbers(windows: list[Floats], is_last: list[bool], certainty: float
     return changes
 
 
-def _report(block: Block, row: int, change: Kept, *, at_end: bool) -> ChangePoint:
+def _report(block: WindowBlock, row: int, change: Kept, *, at_end: bool) -> ChangePoint:
     is_fresh = at_end and block.windows.counts[row] - change.at <= FRESH
     restore = block.units[row].restore
     return ChangePoint(

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from torchstone.analyze.changepoints.change_point import ChangePoint, Decided, Kind, Update
 from torchstone.analyze.changepoints.exact import find_in_counts, find_in_statuses
-from torchstone.analyze.changepoints.noise import Floats, Indices
+from torchstone.analyze.changepoints.noise_estimate import Floats, Indices
 from torchstone.analyze.changepoints.pass_rates import find_in_pass_rates
 from torchstone.analyze.changepoints.varying_numbers import find_in_numbers
 from torchstone.analyze.changepoints.windows import SEAM, Window, divide, is_known

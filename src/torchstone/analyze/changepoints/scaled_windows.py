@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from torchstone.analyze.changepoints.features import Scaled
-from torchstone.analyze.changepoints.noise import Floats, estimate_noise
+from torchstone.analyze.changepoints.noise_estimate import Floats, estimate_noise, middle
 from torchstone.analyze.changepoints.segmentation import choose_levels
 
 FEWEST = 4
@@ -37,7 +37,7 @@ class Unit(Struct, frozen=True):
         return float(np.exp(scaled)) if self.is_log else scaled * self.largest
 
 
-class Block(Struct, frozen=True):
+class WindowBlock(Struct, frozen=True):
     """Windows side by side: their numbers, their points, the levels to try, and the units of each row."""
 
     numbers: list[int]
@@ -46,7 +46,7 @@ class Block(Struct, frozen=True):
     units: list[Unit]
 
 
-class _Row(Struct, frozen=True):
+class _ScaledRow(Struct, frozen=True):
     number: int
     points: Floats
     noise_at_lag_1: float
@@ -55,12 +55,12 @@ class _Row(Struct, frozen=True):
     unit: Unit
 
 
-def make_blocks(windows: Sequence[Floats]) -> Iterator[Block]:
+def make_blocks(windows: Sequence[Floats]) -> Iterator[WindowBlock]:
     """Yield the windows in blocks; those that are too short or constant are left out."""
     by_length: dict[int, list[int]] = {}
     for number, values in enumerate(windows):
         by_length.setdefault(len(values), []).append(number)
-    rows: list[_Row] = []
+    rows: list[_ScaledRow] = []
     for length in sorted(by_length):
         if length >= FEWEST:
             rows += _scale(by_length[length], np.stack([windows[number] for number in by_length[length]]))
@@ -68,13 +68,13 @@ def make_blocks(windows: Sequence[Floats]) -> Iterator[Block]:
         yield _join(rows[first : first + ROWS_AT_ONCE])
 
 
-def _scale(numbers: list[int], values: Floats) -> list[_Row]:
+def _scale(numbers: list[int], values: Floats) -> list[_ScaledRow]:
     """Scale windows of equal length."""
     is_log = values.min(axis=1) > 0
     largest = np.maximum(np.abs(values).max(axis=1), np.finfo(np.float64).tiny)
     with np.errstate(divide="ignore", invalid="ignore"):
         points = np.where(is_log[:, None], np.log(values), values / largest[:, None])
-    centre = np.median(points, axis=1)
+    centre = middle(points)
     at_lag_1, noise = estimate_noise(points)
     varies = np.ptp(points, axis=1) > FINEST
     noise = np.maximum(noise, FINEST)
@@ -82,7 +82,7 @@ def _scale(numbers: list[int], values: Floats) -> list[_Row]:
     low, high = np.quantile(points, [0.05, 0.95], axis=1)
     levels = choose_levels(points)
     return [
-        _Row(
+        _ScaledRow(
             numbers[row],
             points[row],
             float(max(at_lag_1[row], FINEST) / noise[row]),
@@ -94,7 +94,7 @@ def _scale(numbers: list[int], values: Floats) -> list[_Row]:
     ]
 
 
-def _join(rows: list[_Row]) -> Block:
+def _join(rows: list[_ScaledRow]) -> WindowBlock:
     counts = np.array([len(row.points) for row in rows], dtype=np.intp)
     points = np.zeros((len(rows), counts.max()))
     for place, row in enumerate(rows):
@@ -105,7 +105,7 @@ def _join(rows: list[_Row]) -> Block:
         np.array([row.noise_at_lag_1 for row in rows]),
         np.array([row.spread for row in rows]),
     )
-    return Block(
+    return WindowBlock(
         [row.number for row in rows],
         windows,
         np.stack([row.levels for row in rows]),

@@ -36,8 +36,15 @@ def estimate_noise(rows: Floats) -> tuple[Floats, Floats]:
 
 def _spread_at(rows: Floats, lag: int) -> Floats:
     moved = rows[:, lag:] - rows[:, :-lag]
-    moved = np.abs(moved - np.median(moved, axis=1, keepdims=True))
-    return np.asarray(np.median(moved, axis=1) / (_QUANTILES[0][1] * np.sqrt(2)), dtype=np.float64)
+    moved = np.abs(moved - middle(moved)[:, None])
+    return middle(moved) / (_QUANTILES[0][1] * np.sqrt(2))
+
+
+def middle(rows: Floats) -> Floats:
+    """Return the median of each row: faster than NumPy's for short rows."""
+    ordered = np.sort(rows, axis=1)
+    count = rows.shape[1]
+    return np.asarray((ordered[:, (count - 1) // 2] + ordered[:, count // 2]) / 2, dtype=np.float64)
 
 
 def _spread_with_ties(values: Floats) -> float:
