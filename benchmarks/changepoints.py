@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import importlib
 import importlib.util
 import json
 import sys
@@ -65,20 +66,20 @@ def detect_with_torchstone(values: list[float]) -> list[int]:
 
 def make_otava(**options: float) -> Detector:
     """Otava's analysis; `options` are those of its function."""
-    from otava.analysis import compute_change_points  # noqa: PLC0415  (not installed everywhere)
+    analysis = importlib.import_module("otava.analysis")
 
     def detect(values: list[float]) -> list[int]:
-        return [int(change.index) for change in compute_change_points(values, **options)[0]]
+        return [int(change.index) for change in analysis.compute_change_points(values, **options)[0]]
 
     return detect
 
 
 def make_asv() -> Detector:
     """The step detection of asv."""
-    from asv.step_detect import detect_steps  # noqa: PLC0415  (not installed everywhere)
+    step_detect = importlib.import_module("asv.step_detect")
 
     def detect(values: list[float]) -> list[int]:
-        return [int(step[0]) for step in detect_steps(values)][1:]
+        return [int(step[0]) for step in step_detect.detect_steps(values)][1:]
 
     return detect
 

@@ -190,7 +190,7 @@ def test_many_series_at_once_have_the_changes_of_each(lengths: list[int], seed: 
 
 
 def series_of(kind: Kind, random: np.random.Generator, length: int) -> Floats:
-    level = np.cumsum(random.random(length) < 0.01)
+    level = np.cumsum(random.random(length) < 0.01).astype(np.float64)
     if kind is Kind.NUMBER:
         values = 100 + 3 * level + random.normal(0, 1, length)
     elif kind is Kind.COUNT:
@@ -200,7 +200,6 @@ def series_of(kind: Kind, random: np.random.Generator, length: int) -> Floats:
     else:
         passed = random.binomial(50, np.where(level % 2, 0.8, 0.95))
         return np.stack([passed.astype(np.float64), np.full(length, 50.0)], axis=1)
-    values = np.asarray(values, dtype=np.float64)
     values[random.random(length) < 0.05] = math.nan
     return values
 

@@ -130,11 +130,11 @@ def _cost(deviations: Floats, noise: Floats) -> Floats:
 
 def _autocorrelation(sides: _Sides, low: Floats, high: Floats, noise: Floats) -> Floats:
     """Return the lag-1 autocorrelation around both levels, of deviations of at most three times the noise."""
-    products, squares = 0.0, 1e-9
+    products, squares = np.zeros(len(low)), np.full(len(low), 1e-9)
     for values, level in ((sides.before, low), (sides.after, high)):
         deviations = np.clip((values - level[:, None]) / noise[:, None], -3, 3)
-        products = products + _sum(deviations[:, 1:] * deviations[:, :-1])
-        squares = squares + _sum(deviations * deviations)
+        products += _sum(deviations[:, 1:] * deviations[:, :-1])
+        squares += _sum(deviations * deviations)
     return np.asarray(products / squares, dtype=np.float64)
 
 

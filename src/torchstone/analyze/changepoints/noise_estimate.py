@@ -37,7 +37,7 @@ def estimate_noise(rows: Floats) -> tuple[Floats, Floats]:
 def _spread_at(rows: Floats, lag: int) -> Floats:
     moved = rows[:, lag:] - rows[:, :-lag]
     moved = np.abs(moved - middle(moved)[:, None])
-    return middle(moved) / (_QUANTILES[0][1] * np.sqrt(2))
+    return np.asarray(middle(moved) / (_QUANTILES[0][1] * np.sqrt(2)), dtype=np.float64)
 
 
 def middle(rows: Floats) -> Floats:
