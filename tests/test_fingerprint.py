@@ -154,3 +154,29 @@ def test_keys_of_another_version_are_kept() -> None:
     settings = settings_from({"sources": sources, "repeat": 3, "colour": "red"})
     assert (settings.repeat, settings.rest) == (3, {"colour": "red"})
     assert settings.to_mapping() == {"sources": sources, "repeat": 3, "colour": "red"}
+
+
+def on_gpu(**facts: object) -> Environment:
+    return changed(
+        [{"name": "NVIDIA H200", "driver": "570.1", "power_limit_w": 700, **facts}], "accelerators"
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (on_gpu(driver="580.2"), ["accelerator driver is 580.2, was 570.1"]),
+        (on_gpu(power_limit_w=500), ["power limit of the accelerator is 500 W, was 700 W"]),
+        (on_gpu(uuid="GPU-1"), []),
+        (on_gpu(driver=None), []),  # what only one of them states is no difference
+    ],
+)
+def test_driver_and_power_limit_decide_but_not_which_of_equal_devices(
+    other: Environment, told: list[str]
+) -> None:
+    assert differences(other, on_gpu()) == told
+
+
+def test_the_uuid_of_a_device_is_not_in_the_fingerprint() -> None:
+    assert fingerprint(on_gpu(uuid="GPU-1")) == fingerprint(on_gpu(uuid="GPU-2"))
+    assert fingerprint(on_gpu()) != fingerprint(on_gpu(driver="580.2"))

@@ -1,4 +1,4 @@
-"""Host-bound cases: their wall time measures the host, so that the device's own time decides, in check and in compare alike."""
+"""Host-bound cases, whose wall time is left to the device's own; and devices that were throttled or shared. In check and compare alike."""
 
 from __future__ import annotations
 
@@ -116,3 +116,27 @@ def test_a_judgement_in_which_the_device_decides_is_a_pass_and_not_undecided() -
         judgement = result.report.judgement
         assert judgement.state is State.PASS
         assert judgement.undecided == []
+
+
+THROTTLED = make_caution(CautionKind.DEVICE_THROTTLED, reasons="too hot", clock=1200.0)
+SHARED = make_caution(CautionKind.DEVICE_SHARED, processes="python (process 7)")
+
+
+@pytest.mark.parametrize(
+    ("caution", "why"),
+    [
+        (THROTTLED, "the device was throttled (too hot)"),
+        (SHARED, "others used the device (python (process 7))"),
+    ],
+)
+def test_what_was_timed_on_a_device_that_was_throttled_or_shared_is_neither_red_nor_green(
+    caution: Caution, why: str
+) -> None:
+    for result in both(reading("b", wall=1.0, device=0.5), reading("n", caution, wall=2.0, device=0.7)):
+        rows = [
+            row for row in result.rows if row.metric in {"abs_latency", "device_latency", "device_speedup"}
+        ]
+        assert len(rows) == 3
+        for row in rows:
+            assert row.verdict is Verdict.INCONCLUSIVE
+            assert row.ruling.detail == f"it was disturbed while it was timed: {why}"

@@ -122,3 +122,21 @@ def test_git_is_asked_as_if_there_were_no_hook(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "one" / ".git" / "index"))
     found = ask(["git", "-C", str(tmp_path / "other"), "rev-parse", "--absolute-git-dir"])
     assert found.out.strip() == str(tmp_path / "other" / ".git")
+
+
+def on_device(ratio: float = 1.0) -> PairResult:
+    return PairResult(((1.0,), (ratio,)), (GOOD, GOOD), on_device=True)
+
+
+def test_pairs_timed_on_the_device_are_compared_by_device_latency() -> None:
+    contest = decided(on_device(1.1) for _ in range(40))
+    assert (contest.metric, contest.verdict) == ("device_latency", "regression")
+    assert [each.metric for each in contest.outcome(1, "").measurements] == ["device_latency"]
+    assert decided([pair()]).metric == "abs_latency"
+
+
+def test_pairs_of_two_clocks_are_never_mixed() -> None:
+    contest = decided([on_device(), pair(), pair()])
+    assert contest.pairs == 1
+    assert contest.verdict == "inconclusive"
+    assert contest.reason == "the device's own time is known in some pairs only"

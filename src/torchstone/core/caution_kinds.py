@@ -29,6 +29,9 @@ class CautionKind(StrEnum):
     HOST_BOUND = "host_bound"
     NO_DEVICE_TIME = "no_device_time"
     NOTHING_ON_DEVICE = "nothing_on_device"
+    DEVICE_THROTTLED = "device_throttled"
+    DEVICE_SHARED = "device_shared"
+    DEVICE_STATE_UNKNOWN = "device_state_unknown"
     NO_REFERENCE = "no_reference"
     PASSED_DESPITE_MISMATCH = "passed_despite_mismatch"
     OUTPUTS_NOT_SAVED = "outputs_not_saved"
@@ -163,6 +166,22 @@ WORDING = {
     _K.NO_DEVICE_TIME: Wording("device time is not available: {why}", details=("why",)),
     _K.NOTHING_ON_DEVICE: Wording(
         "{why}, so it has no device time", "check that the model and its inputs are on the device"
+    ),
+    _K.DEVICE_THROTTLED: Wording(
+        "the device was throttled while it was timed: {reasons}",
+        "improve its cooling and power supply: 'torchstone doctor --device' shows its state",
+        details=("reasons",),
+        optional=("clock", "clock_max"),
+    ),
+    _K.DEVICE_SHARED: Wording(
+        "other processes were on the device while it was timed: {processes}",
+        "wait until they end, or select another device",
+        details=("processes",),
+    ),
+    _K.DEVICE_STATE_UNKNOWN: Wording(
+        "the state of the device is not known: {why}",
+        "install nvidia-ml-py, or nvidia-smi, rocm-smi or xpu-smi",
+        details=("why",),
     ),
     _K.NO_REFERENCE: Wording("compared by cosine similarity only: no float64 reference ({why})"),
     _K.PASSED_DESPITE_MISMATCH: Wording(

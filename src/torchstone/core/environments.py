@@ -102,6 +102,8 @@ def _deciding(environment: Environment) -> dict[str, object]:
         "architecture": _at(environment.machine, "architecture"),
         "number of cores allowed": _cores(environment),
         "accelerator": _accelerators(environment),
+        "accelerator driver": _of_accelerators(environment, "driver"),
+        "power limit of the accelerator": _of_accelerators(environment, "power_limit_w", " W"),
         "instruction set": _at(environment.software, "torch", "cpu_capability"),
         "python": _python(environment),
         "number of threads": environment.threads,
@@ -146,6 +148,17 @@ def _accelerators(environment: Environment) -> str | None:
         return None
     names = {str(_at(each, "name")) for each in environment.accelerators}
     return ", ".join(sorted(names)) or "none"
+
+
+def _of_accelerators(environment: Environment, fact: str, unit: str = "") -> str | None:
+    """The distinct values of a fact about the accelerators, as one text; None if no tool stated it."""
+    found = {_at(each, fact) for each in environment.accelerators or ()} - {None, ""}
+    return (
+        ", ".join(
+            sorted(f"{value:g}{unit}" if isinstance(value, int | float) else str(value) for value in found)
+        )
+        or None
+    )
 
 
 def _variables(environment: Environment) -> dict[str, object]:

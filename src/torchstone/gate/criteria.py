@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from torchstone.core.records import Case, Measurement, Reading, Rule, matches_metric
 from torchstone.core.run_settings import Settings
-from torchstone.core.vocabulary import METRICS, SAVED, SCENARIOS
+from torchstone.core.vocabulary import DEVICE_COUNTERPARTS, METRICS, SAVED, SCENARIOS
 from torchstone.gate.blocking_policy import Policy
 from torchstone.gate.defaults import USUAL_ALPHA, USUAL_MARGIN
 from torchstone.gate.rules import RuleBook, margin_of, use_own_margin
@@ -174,7 +174,12 @@ def _margin_of_ratio(rule: Rule | None) -> float:
 def criteria_of_run(settings: Settings, metric: str) -> Criteria | None:
     """Return the criteria by which 'torchstone ab' judged this metric, as its run files state them; None for other runs and metrics."""
     stated = settings.pairing
-    if stated is None or stated.metric != metric or stated.margin is None or stated.alpha is None:
+    if stated is None or stated.margin is None or stated.alpha is None:
+        return None
+    if metric not in {
+        stated.metric,
+        DEVICE_COUNTERPARTS.get(stated.metric),
+    }:  # a latency may be the device's own
         return None
     better = stated.better or (METRICS[metric].better if metric in METRICS else "")
     return Criteria(stated.margin, stated.alpha, better, is_alone=True)

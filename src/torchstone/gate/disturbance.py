@@ -17,7 +17,8 @@ _TIME_UNITS = frozenset({"s", "ms", "us", "1/s"})
 _TIMED_IN_A_LOOP = frozenset({"speedup", "abs_latency", "eager_latency"})
 _BY_DEVICE = frozenset({"device_speedup", "device_latency", "eager_device_latency"})
 """What the host does never changes them."""
-_DISTURBING = frozenset({CautionKind.BUSY_MACHINE, CautionKind.RECOMPILED_WHILE_TIMED})
+_OF_THE_DEVICE = frozenset({CautionKind.DEVICE_THROTTLED, CautionKind.DEVICE_SHARED})
+_DISTURBING = frozenset({CautionKind.BUSY_MACHINE, CautionKind.RECOMPILED_WHILE_TIMED}) | _OF_THE_DEVICE
 _CALLS = {"abs_latency": ("compiled",), "eager_latency": ("eager",), "speedup": ("eager", "compiled")}
 """The calls that a wall time depends on."""
 
@@ -44,13 +45,17 @@ def describe_disturbance(caution: Caution) -> str:
         low, high = span_of(caution.numbers["share"])
         share = f"{low:.0%}" if f"{low:.0%}" == f"{high:.0%}" else f"{100 * low:.0f} to {high:.0%}"
         return f"other work had the processor {share} of the time"
+    if caution.kind is CautionKind.DEVICE_THROTTLED:
+        return f"the device was throttled ({caution.names['reasons']})"
+    if caution.kind is CautionKind.DEVICE_SHARED:
+        return f"others used the device ({caution.names['processes']})"
     return "it was recompiled"
 
 
 def _concerns(kind: CautionKind, metric: str, outcome: Outcome) -> bool:
     """Return whether a caution concerns a metric; times and rates that benchmarks report are taken in the timed loop."""
     if metric in _BY_DEVICE:
-        return False
+        return kind in _OF_THE_DEVICE
     if metric in _TIMED_IN_A_LOOP:
         return True
     known = find_metric(metric, outcome)

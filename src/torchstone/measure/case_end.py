@@ -8,6 +8,7 @@ from msgspec import Struct, convert, structs
 
 from torchstone.core.cautions import redact_caution
 from torchstone.core.details.capture_details import CaptureDetails, GraphBreak
+from torchstone.core.details.device_state import DeviceState
 from torchstone.core.details.known_fields import redact_details
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.details.outcome_checks import MetricDefinitions
@@ -175,6 +176,7 @@ def _details(report: CaseDetails, log: str) -> OutcomeDetails:
         log=log,
         torch=TorchSettingsDetails(**asdict(report.torch)) if report.torch else None,
         device=report.device,
+        device_state=convert(to_json(report.device_state), DeviceState) if report.device_state else None,
     )
 
 

@@ -18,6 +18,8 @@ _SET_DEATH_SIGNAL = 1
 _SET_ADOPTION = 36
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") else None
 
+MOST_ANCESTORS = 100
+
 
 def _control_process(option: int, value: int) -> None:
     if _LIBC is not None:
@@ -81,6 +83,20 @@ def search_children(pid: int) -> list[int]:
                 with open(f"/proc/{name}/stat") as file:
                     if int(file.read().rpartition(")")[2].split()[1]) == pid:
                         found.append(int(name))
+    return found
+
+
+def ancestors_of(pid: int) -> list[int]:
+    """Return the parent of a process, its parent, and so on up to the first process; none if it has ended or cannot be seen."""
+    found: list[int] = []
+    while pid > 1 and len(found) < MOST_ANCESTORS:
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                pid = int(file.read().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            break
+        if pid > 1:
+            found.append(pid)
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from statistics import median
 
@@ -53,9 +52,9 @@ def times_of(device: FakeAccelerator, eager: Call, compiled: Call, **options: in
 
 
 def side(
-    busy: float, submit: float, *, waits: float = 0, launches: float = 10, blocks: int = PAIRS
+    busy: float, submit: float, *, waited: float = 0, launches: float = 10, blocks: int = PAIRS
 ) -> SideTimes:
-    return SideTimes((busy,) * blocks, (submit,) * 5, 1, 10, launches, waits)
+    return SideTimes((busy,) * blocks, (submit,) * 5, 1, 10, launches, waited)
 
 
 def result_of(eager: SideTimes, compiled: SideTimes, walls: tuple[float, float]) -> Result:
@@ -166,17 +165,20 @@ def test_an_exception_of_the_model_while_it_is_profiled_passes() -> None:
         times_of(device, kernels(device, 30), fail)
 
 
-def test_a_call_that_waits_for_the_device_has_no_clear_submit_time() -> None:
+def test_waiting_for_the_device_within_a_call_is_not_time_of_the_host() -> None:
     device = FakeAccelerator()
 
+    waited: list[int] = []
+
     def wait() -> None:
-        device.launch(20 * MICROSECOND)
+        device.launch(300 * MICROSECOND)
         device.synchronize()
+        waited.append(device.calls[-1].end - device.calls[-1].start)
 
     times = times_of(device, kernels(device, 30), wait)
-    assert times.eager.is_submitting_clear
-    assert not times.compiled.is_submitting_clear
-    assert math.isnan(find_host_share(times.compiled, 30 * MICROSECOND).submitting)
+    assert times.eager.waited == 0
+    assert times.compiled.waited == waited[0]
+    assert side(9e6, 9e6, waited=6e6).host_time == 3e6
 
 
 @pytest.mark.parametrize(
@@ -196,7 +198,8 @@ def test_a_call_is_host_bound_if_the_host_submits_as_slowly_as_the_device_works_
 
 def test_a_full_queue_or_a_wait_does_not_make_a_busy_device_host_bound() -> None:
     assert not find_host_share(side(9e6, 9e6, launches=5000), 9.1e6).is_host_bound
-    assert not find_host_share(side(9e6, 9e6, waits=1), 9.1e6).is_host_bound
+    assert not find_host_share(side(9e6, 9e6, waited=6e6), 9.1e6).is_host_bound
+    assert find_host_share(side(9e6, 9e6, waited=0.1e6), 9.1e6).is_host_bound
 
 
 def test_host_bound_is_a_caution_with_its_numbers_and_what_to_do() -> None:

@@ -15,7 +15,7 @@ from torchstone.api.judging.judged_result import JudgedResult
 from torchstone.api.measuring.run import FILE_LOST
 from torchstone.api.showing import show_rows
 from torchstone.core.text.units import count_of, duration_text, format_change, format_value
-from torchstone.core.vocabulary import Verdict
+from torchstone.core.vocabulary import ACCURACY, Verdict
 from torchstone.gate.judgement import Row
 from torchstone.measure.ab.budget import budget_option
 from torchstone.measure.ab.contest import METRICS, AbSettings
@@ -198,7 +198,9 @@ def _count(number: int, verdict: Verdict) -> str:
 
 def _make_page(result: AbResult) -> ComparisonPage:
     settings = result.settings
-    facts = [*zip("AB", result.sides, strict=True), ("metric", METRICS[settings.metric])]
+    metrics = dict.fromkeys(case.row.metric for case in result.cases if case.row.metric != ACCURACY)
+    compared = ", ".join(metrics) or METRICS[settings.metric]
+    facts = [*zip("AB", result.sides, strict=True), ("metric", compared)]
     facts += [("seed", str(settings.seed))]
     notes = (*([result.advice] if result.advice else []), *result.borrowed, *result.environment)
     return make_comparison_page(result.report, sides=("A", "B"), facts=facts, notes=notes)

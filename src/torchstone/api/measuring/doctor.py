@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from torchstone.api.showing import show_html
+from torchstone.measure.doctor.device_check import DeviceCheck, check_device, diagnose_device
 from torchstone.measure.doctor.diagnosis import Finding, Level, can_measure, diagnose
 from torchstone.measure.doctor.facts import MachineFacts
 from torchstone.measure.doctor.inspection import inspect_machine
@@ -16,10 +17,11 @@ from torchstone.reporting.views.result_table import ResultTable
 
 
 class DoctorResult(Struct, frozen=True):
-    """The facts about this machine, and the findings that follow from them."""
+    """The facts about this machine, and the findings that follow from them; ``device`` is the device that was asked for."""
 
     facts: MachineFacts
     findings: tuple[Finding, ...]
+    device: DeviceCheck | None = None
 
     @property
     def problems(self) -> tuple[Finding, ...]:
@@ -29,7 +31,7 @@ class DoctorResult(Struct, frozen=True):
     @property
     def can_measure(self) -> bool:
         """Whether anything can be measured here."""
-        return can_measure(self.facts)
+        return can_measure(self.facts) and (self.device is None or self.device.can_measure)
 
     @property
     def exit_code(self) -> int:
@@ -55,10 +57,15 @@ class DoctorResult(Struct, frozen=True):
         return show_html(ResultTable("This machine", ("level", "finding", "why", "what to do"), rows))
 
 
-def doctor() -> DoctorResult:
+def doctor(device: str = "") -> DoctorResult:
     """Find what disturbs measurements on this machine, as ``torchstone doctor`` does. Takes a few seconds, and changes nothing.
+
+    ``device`` is a device to check too, such as ``cuda`` or ``cuda:1``.
 
     torchstone.doctor().problems
     """
     facts = inspect_machine()
-    return DoctorResult(facts, diagnose(facts))
+    if not device:
+        return DoctorResult(facts, diagnose(facts))
+    check = check_device(device, facts.python)
+    return DoctorResult(facts, (*diagnose_device(check), *diagnose(facts)), check)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, structs, to_builtins
 
 from torchstone.core.details.compile_cache_details import CacheDetails
+from torchstone.core.details.device_state import DeviceState
 from torchstone.core.details.known_fields import redact_details, take_known
 from torchstone.core.details.round_details import RoundDetails
 from torchstone.core.details.time_profile import TimeProfile
@@ -68,7 +69,7 @@ class OutcomeDetails(Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
     ``duration`` is in seconds, ``phases`` has the seconds of each phase, ``left_out`` says for each metric that is absent on purpose why it is. ``category`` and
     ``description`` are those of counted work. ``profile`` is the breakdown of an instruction count, which ``analyze.profiles`` reads; ``time_profile`` says where the
     time of a call went. ``log`` is the end of what a case that passed printed; the log of one that failed belongs to its failure. ``device`` is the accelerator that
-    the case was measured on, such as ``cuda:1``.
+    the case was measured on, such as ``cuda:1``. ``device_state`` is its state while the case was timed.
     """
 
     duration: _Seconds | None = None
@@ -84,6 +85,7 @@ class OutcomeDetails(Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
     torch: TorchSettingsDetails | None = None
     device: str = ""
     time_profile: TimeProfile | None = None
+    device_state: DeviceState | None = None
 
 
 NO_OUTCOME_DETAILS = OutcomeDetails()

@@ -15,7 +15,7 @@ from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.details.outcome_details import OutcomeDetails
 from torchstone.core.records import Case, Measurement, Outcome, estimate
 from torchstone.core.text.units import duration_text
-from torchstone.core.vocabulary import COMPILE_SECONDS, NOT_AVAILABLE, PASSED, Verdict
+from torchstone.core.vocabulary import COMPILE_SECONDS, DEVICE_COUNTERPARTS, NOT_AVAILABLE, PASSED, Verdict
 from torchstone.gate.blocking_policy import Policy, comparison_policy
 from torchstone.gate.criteria import Criteria
 from torchstone.gate.judge import judge
@@ -23,7 +23,9 @@ from torchstone.gate.judgement import Ruling
 from torchstone.gate.weigh import weigh
 from torchstone.measure.ab.pair import PairResult
 
-METRICS = {"latency": "abs_latency", "compile": COMPILE_SECONDS}
+METRICS = {"latency": "abs_latency", "wall": "abs_latency", "compile": COMPILE_SECONDS}
+"""What can be compared. A latency is the device's own time where both sides can tell it; ``wall`` never is."""
+_TWO_CLOCKS = "the device's own time is known in some pairs only"
 _OFTEN = 2  # this many more failures than the other side: a single one may be the machine's fault
 
 
@@ -82,6 +84,7 @@ class Contest:
         self.is_decided_by_failure = False
         self._settings = settings
         self._policy = policy or comparison_policy()
+        self._on_device = False  # whether the pairs so far have the device's own time
         self._weighed: Comparison | None = None
         self._trials: tuple[list[tuple[float, ...]], list[tuple[float, ...]]] = ([], [])
         self._last: tuple[Outcome, Outcome] | None = None
@@ -91,6 +94,12 @@ class Contest:
         self._durations: list[float] = []  # seconds of each pair
         self._cut_off = ""
         self._cautions: tuple[list[Caution], list[Caution]] = ([], [])
+
+    @property
+    def metric(self) -> str:
+        """Return the metric that the pairs compare."""
+        metric = METRICS[self._settings.metric]
+        return DEVICE_COUNTERPARTS[metric] if self._on_device else metric
 
     @property
     def seconds(self) -> float:
@@ -128,7 +137,7 @@ class Contest:
         return self._weighed
 
     def _evidence(self, trials: Sequence[tuple[float, ...]]) -> Evidence:
-        values = tuple(estimate(METRICS[self._settings.metric], trial) for trial in trials)
+        values = tuple(estimate(self.metric, trial) for trial in trials)
         return Evidence(values, sum(map(len, trials)), INDEPENDENT, tuple(trials))
 
     @property
@@ -147,10 +156,12 @@ class Contest:
             self._cautions[side].extend(outcome.cautions)
         failed = tuple(outcome.status != PASSED for outcome in played.outcomes)
         self._failed_pairs = [count + each for count, each in zip(self._failed_pairs, failed, strict=True)]
-        if any(failed) or not all(played.times):
+        is_other = self.pairs > 0 and played.on_device != self._on_device
+        if any(failed) or not all(played.times) or is_other:
             self._take_failure((failed[0], failed[1]), played)
             return
         self._failed, self._failures = None, 0
+        self._on_device = played.on_device
         for trials, times in zip(self._trials, played.times, strict=True):
             trials.append(times)
         self._weighed = None
@@ -161,7 +172,7 @@ class Contest:
         found = self.comparison
         if found is None or self.pairs < self._settings.least_pairs:
             return
-        ruling = judge(found, self._settings.criteria, self._policy, METRICS[self._settings.metric])
+        ruling = judge(found, self._settings.criteria, self._policy, self.metric)
         if ruling.verdict is not Verdict.INCONCLUSIVE:
             self.ruling = self._with_failures(ruling)
 
@@ -194,7 +205,8 @@ class Contest:
             return
         verdicts = {(False, True): Verdict.REGRESSION, (True, False): Verdict.IMPROVEMENT}
         verdict = verdicts.get(failed, Verdict.INCONCLUSIVE)
-        self.ruling = self._rule(verdict, _describe_failures(played.outcomes) or "no time could be measured")
+        why = _TWO_CLOCKS if any(played.times) else "no time could be measured"
+        self.ruling = self._rule(verdict, _describe_failures(played.outcomes) or why)
         self.is_decided_by_failure = any(failed)
 
     @property
@@ -253,7 +265,7 @@ class Contest:
 
     def cost(self, side: int) -> float | None:
         """Return the median cost of one side's trials; None before the first pair."""
-        middles = sorted(estimate(METRICS[self._settings.metric], trial) for trial in self._trials[side])
+        middles = sorted(estimate(self.metric, trial) for trial in self._trials[side])
         return middles[len(middles) // 2] if middles else None
 
     @property
@@ -278,7 +290,7 @@ class Contest:
             return ()
         samples = tuple(time for trial in trials for time in trial)
         stated = MeasurementDetails(trials=tuple(map(len, trials)), pairs=self._settings.session)
-        return (Measurement(METRICS[self._settings.metric], samples, stated),)
+        return (Measurement(self.metric, samples, stated),)
 
 
 def _compile_seconds(outcome: Outcome) -> float:

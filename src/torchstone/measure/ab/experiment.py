@@ -164,7 +164,8 @@ class PairRunner:
                 for job, share in zip(jobs, (0.0, self.settings.slow_down), strict=True)
             ]
         starts = [starter(*each) for each in zip(self._launchers(), contest.planned, jobs, strict=True)]
-        result = measure_pair(starts, self._chance, contest.case, self._watcher, until)
+        by_wall = self.settings.metric == "wall"
+        result = measure_pair(starts, self._chance, contest.case, self._watcher, until, by_wall=by_wall)
         one, other = (tuple(time / NANOSECONDS_A_MILLISECOND for time in times) for times in result.times)
         return structs.replace(result, times=(one, other))
 

@@ -74,7 +74,7 @@ def _row_of(
     return Row(
         ruling,
         contest.case,
-        ACCURACY if by_failure else METRICS[settings.metric],
+        ACCURACY if by_failure else contest.metric,
         contest.outcome(1, repro) if begun else None,
         contest.outcome(0, repro) if begun else None,
         remarks=Remarks(places[1], places[0], repro=repro) if begun else Remarks(repro=repro),

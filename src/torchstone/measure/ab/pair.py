@@ -31,6 +31,8 @@ from torchstone.worker.protocol.replies import (
 
 TURN = 2_000_000  # nanoseconds that a turn should take; short calls are timed in groups
 MOST_CALLS = 100_000
+TURN_ON_DEVICE = 10_000_000  # nanoseconds of device work in a turn that is profiled
+MOST_CALLS_ON_DEVICE = 500
 LONGEST_PAIR = 1.0  # seconds
 FEWEST_EXCHANGES = 7
 MOST_EXCHANGES = 300
@@ -72,11 +74,15 @@ def with_pair(job: MeasureJob, **changes: Any) -> MeasureJob:  # noqa: ANN401  (
 
 
 class PairResult(Struct, frozen=True):
-    """Result of a pair, A first: nanoseconds per call of each turn, and the outcome of each worker."""
+    """Result of a pair, A first: nanoseconds per call of each turn, and the outcome of each worker.
+
+    ``on_device`` says that these are the device's busy times, not those of the wall clock.
+    """
 
     times: tuple[tuple[float, ...], tuple[float, ...]]
     outcomes: tuple[Outcome, Outcome]
     code: tuple[CodeOrigin, CodeOrigin] = (CodeOrigin(), CodeOrigin())
+    on_device: bool = False
 
     @property
     def log_ratio(self) -> float:
@@ -102,6 +108,7 @@ class PairWorker:
         self._closed_at = math.inf
         self.phase: str = PHASES[0]
         self.each: float | None = None
+        self.busy: float | None = None
         self.took: float | None = None
         self.code = CodeOrigin()
         self.worker = launcher.launch(job)
@@ -140,7 +147,7 @@ class PairWorker:
         if isinstance(reply, PhaseReply):
             self.phase = reply.phase
         elif isinstance(reply, TurnReady):
-            self.each = reply.each
+            self.each, self.busy = reply.each, reply.busy
             self.code = origin_of_reply(reply)
             self._idle_since = time.monotonic()
         elif isinstance(reply, TurnTaken):
@@ -168,12 +175,12 @@ class PairWorker:
         elif excess := self._memory.excess():
             self._killed = Ending(out_of_memory_status(self.phase), excess, now)
 
-    def give_turn(self, calls: int) -> None:
-        """Let it make this many calls; 0 lets it finish."""
+    def give_turn(self, calls: int, *, on_device: bool = False) -> None:
+        """Let it make this many calls, timed on the device or by the wall clock; 0 lets it finish."""
         self.took = None
         self._idle += max(0.0, time.monotonic() - self._idle_since)
         self._idle_since = math.inf
-        self.worker.send(MakeCalls(calls))
+        self.worker.send(MakeCalls(calls, on_device))
 
     def end(self) -> Outcome:
         """Kill the rest of its process; return its outcome."""
@@ -204,10 +211,12 @@ def measure_pair(
     case: Case,
     watcher: Watcher,
     until: float = math.inf,
+    *,
+    by_wall: bool = False,
 ) -> PairResult:
     """Start a worker of A and one of B in random order, and let them take turns if both get ready.
 
-    Raise PairCutOffError if it takes longer than ``until``, on the monotonic clock.
+    Turns are timed by the device's busy time, if both can tell it, unless ``by_wall`` asks for the wall clock. Raise PairCutOffError if it takes longer than ``until``, on the monotonic clock.
     """
     order = [0, 1] if chance.random() < 0.5 else [1, 0]
     players: dict[int, PairWorker] = {}
@@ -217,40 +226,57 @@ def measure_pair(
         pair = (players[0], players[1])
         _wait_until(pair, lambda: all(each.is_ready or each.is_over for each in pair), case, watcher, until)
         times: list[tuple[float, ...]] = [(), ()]
+        on_device = not by_wall and all(each.busy for each in pair)
         if all(each.is_ready for each in pair) and not any(each.code.from_elsewhere for each in pair):
             watcher.entered(case, "turns")
-            times = _take_turns(pair, chance, case, watcher, until)
+            times = _take_turns(pair, chance, case, watcher, until, on_device=on_device)
         for each in pair:
             each.give_turn(0)
         _wait_until(pair, lambda: all(each.is_over for each in pair), case, watcher, until)
         outcomes = (players.pop(0).end(), players.pop(1).end())
-        return PairResult((times[0], times[1]), outcomes, (pair[0].code, pair[1].code))
+        return PairResult((times[0], times[1]), outcomes, (pair[0].code, pair[1].code), on_device)
     finally:
         for each in players.values():
             each.drop()
 
 
 def _take_turns(
-    pair: tuple[PairWorker, PairWorker], chance: random.Random, case: Case, watcher: Watcher, until: float
+    pair: tuple[PairWorker, PairWorker],
+    chance: random.Random,
+    case: Case,
+    watcher: Watcher,
+    until: float,
+    *,
+    on_device: bool,
 ) -> list[tuple[float, ...]]:
     """Measure exchanges of one turn each, with the same number of calls, each in random order."""
-    fastest = min(each.each or TURN for each in pair)
-    calls = max(1, min(MOST_CALLS, round(TURN / fastest)))
+    calls = _calls_of_turn(pair, on_device=on_device)
     exchanges: list[tuple[float, float]] = []
     began = time.monotonic()
     while len(exchanges) < SETTLING_EXCHANGES + MOST_EXCHANGES and (
         time.monotonic() - began < LONGEST_PAIR or len(exchanges) < SETTLING_EXCHANGES + FEWEST_EXCHANGES
     ):
         for side in (0, 1) if chance.random() < 0.5 else (1, 0):
-            if not _take_turn(pair[side], calls, case, watcher, until):
+            if not _take_turn(pair[side], calls, case, watcher, until, on_device=on_device):
                 return [(), ()]
         exchanges.append((pair[0].took or 1.0, pair[1].took or 1.0))
     return [tuple(side) for side in zip(*exchanges[SETTLING_EXCHANGES:], strict=True)]
 
 
-def _take_turn(player: PairWorker, calls: int, case: Case, watcher: Watcher, until: float) -> bool:
+def _calls_of_turn(pair: tuple[PairWorker, PairWorker], *, on_device: bool) -> int:
+    """Return the calls of a turn: as many as the faster side needs to fill it."""
+    if on_device:
+        fastest = min(each.busy or TURN_ON_DEVICE for each in pair)
+        return max(1, min(MOST_CALLS_ON_DEVICE, round(TURN_ON_DEVICE / fastest)))
+    fastest = min(each.each or TURN for each in pair)
+    return max(1, min(MOST_CALLS, round(TURN / fastest)))
+
+
+def _take_turn(
+    player: PairWorker, calls: int, case: Case, watcher: Watcher, until: float, *, on_device: bool
+) -> bool:
     """Give one worker a turn; return whether it completed it."""
-    player.give_turn(calls)
+    player.give_turn(calls, on_device=on_device)
     _wait_until((player,), lambda: player.took is not None or player.is_over, case, watcher, until)
     return player.took is not None
 

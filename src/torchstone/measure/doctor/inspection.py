@@ -25,7 +25,7 @@ from torchstone.worker.probes.counting.available import choose_counter, find_cou
 PATIENCE = 120.0  # seconds; importing torch from a slow disk takes long the first time
 SECONDS_OF_NOISE = 1.0
 
-_PACKAGES = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
+PACKAGES = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
 _PROGRAM = """
 import json, sys, time
 sys.path.append(sys.argv[1])
@@ -116,7 +116,7 @@ def inspect_machine(python: str = sys.executable) -> MachineFacts:
 
 def ask_torch(python: str, patience: float = PATIENCE) -> tuple[TorchFacts, tuple[SeenAccelerator, ...]]:
     """Import torch in another process; return the result, and the accelerators that torch sees there."""
-    answer = ask([python, "-P", "-c", _PROGRAM, _PACKAGES], patience)
+    answer = ask([python, "-P", "-c", _PROGRAM, PACKAGES], patience)
     report = _read_report(answer.out)
     if answer.code == 0:
         if not (version := report.environment.versions.get("torch")):

@@ -217,6 +217,10 @@ def _extra(outcome: Outcome, room: DetailLimits) -> Iterator[Markup]:
     phases = _in_order(details.phases or {})
     if details.duration is not None or phases:
         yield _times(details.duration, phases, compact=room.compact)
+    if details.device_state:
+        yield join(
+            element("h3", "Device"), element("p", long_text(details.device_state.text, 1_000), class_="quiet")
+        )
     if breaks := graph_breaks(outcome):
         yield element("h3", "Graph breaks")
         yield element("ul", [element("li", graph_break(cause)) for cause in breaks], class_="breaks")

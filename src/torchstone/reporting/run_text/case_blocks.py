@@ -30,6 +30,8 @@ def case_blocks(view: CaseView, width: int) -> Iterator[Block]:
     yield from _trial_blocks(view, width)
     if under := ", ".join(filter(None, (view.device, view.settings))):
         yield wrapped(f"measured on: {printable(under, 1000)}", _ON_ITS_SIDE, "    ", width)
+    if view.device_state:
+        yield wrapped(f"device: {printable(view.device_state.text, 1000)}", _ON_ITS_SIDE, "    ", width)
     for metric, why in view.left_out:
         yield wrapped(f"{metric} was left out: {why}", _ON_ITS_SIDE, "    ", width)
     for caution in view.cautions:

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from torchstone.core.cautions import Caution
 from torchstone.core.details.capture_details import GraphBreak
+from torchstone.core.details.device_state import DeviceState
 from torchstone.core.records import NOWHERE, Case, Failure, FilePlace, Measurement, Number, Outcome, Reading
 from torchstone.core.text.intervals import Interval
 from torchstone.core.text.safe_text import quote_word
@@ -31,6 +32,7 @@ class CaseView(Struct, frozen=True):
     ``left_out`` has the metrics that were left out on purpose, with the reason; ``log`` is the end of what the case printed;
     ``repro`` is the command that measures it again, empty if unknown. ``device`` is the accelerator it was measured on, and
     ``settings`` are the settings of torch it was measured under, in words.
+    ``device_state`` is the state of the accelerator while it was timed.
     """
 
     case: Case
@@ -47,6 +49,7 @@ class CaseView(Struct, frozen=True):
     repro: str = ""
     device: str = ""
     settings: str = ""
+    device_state: DeviceState | None = None
 
 
 def view_case(reading: Reading, index: int) -> CaseView:
@@ -69,6 +72,7 @@ def view_case(reading: Reading, index: int) -> CaseView:
         _repro(reading, outcome.case, outcome),
         details.device if details else "",
         details.torch.describe() if details and details.torch else "",
+        device_state=details.device_state if details else None,
     )
 
 

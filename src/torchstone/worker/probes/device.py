@@ -39,6 +39,17 @@ class Device:
         except RuntimeError:
             return None
 
+    def uuid(self) -> str:
+        """Return the uuid of this device; empty if torch does not tell."""
+        index = self.current_index()
+        read = getattr(self._module, "get_device_properties", None)
+        if index is None or read is None:
+            return ""
+        try:
+            return str(getattr(read(index), "uuid", ""))
+        except (RuntimeError, AssertionError):
+            return ""
+
     @property
     def place(self) -> str:
         """Return which device this is, such as ``cuda:1``; empty for the CPU, of which there is one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from statistics import median
 
 import torch
@@ -16,6 +17,7 @@ from torchstone.worker.probes.compiler.capture import add_capture, read_capture,
 from torchstone.worker.probes.compiler.compiling_apart import watch_compiler
 from torchstone.worker.probes.device_time.device_results import add_device_times, take_device_times
 from torchstone.worker.probes.device_time.device_times import DeviceTimes
+from torchstone.worker.probes.device_time.watching import note_device_state, watch_device
 from torchstone.worker.probes.outputs.values import tensors_in
 from torchstone.worker.probes.reply import PhaseClock, Result, ending_as
 from torchstone.worker.probes.reported_metrics import MetricCollector
@@ -71,7 +73,9 @@ def measure_performance(
             add_capture(result, captured, identity)
         clock.enter("run")
         with ending_as("fail_to_run", "OOM", is_out_of_memory), clock.turn():
-            pairs = _time(eager, compiled, rule, target, own)
+            watch = watch_device(target.device, result)
+            pairs = _time(eager, compiled, rule, target, own, watch.look if watch else None)
+            note_device_state(watch, result)
             times = take_device_times(eager, compiled, target.device, _DEVICE_BUDGET * rule.budget, result)
         if read_capture().has_compiled_since(captured):
             result.caution(CautionKind.RECOMPILED_WHILE_TIMED)
@@ -85,11 +89,19 @@ def measure_performance(
             take_time_profile(work, target, eager, compiled, clock, result)
 
 
-def _time(eager: Call, compiled: Call, rule: StopRule, target: Target, own: MetricCollector) -> Pairs:
+def _time(
+    eager: Call,
+    compiled: Call,
+    rule: StopRule,
+    target: Target,
+    own: MetricCollector,
+    between: Callable[[], None] | None,
+) -> Pairs:
     """Time both sides; calls of a benchmark that reports no metrics of its own are timed bare."""
+    synchronize = target.device.synchronize
     if not own.is_needed:
-        return time_pairs(eager, compiled, rule, target.device.synchronize)
-    return time_pairs(own.watch(eager), own.watch(compiled), rule, target.device.synchronize, own)
+        return time_pairs(eager, compiled, rule, synchronize, between=between)
+    return time_pairs(own.watch(eager), own.watch(compiled), rule, synchronize, own, between)
 
 
 def _note_strain(result: Result, strain: Strain) -> None:

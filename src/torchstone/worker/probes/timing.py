@@ -207,13 +207,14 @@ def time_pairs(
     rule: StopRule,
     synchronize: Callable[[], None],
     observer: BlockObserver | None = None,
+    between: Callable[[], None] | None = None,
 ) -> Pairs:
-    """Time two calls in turns, in random order within each pair, until the rule is satisfied."""
+    """Time two calls in turns, in random order within each pair, until the rule is satisfied; ``between`` is called between pairs."""
     collecting = gc.isenabled()
     gc.collect()
     gc.disable()
     try:
-        return _time_pairs(eager, compiled, rule, synchronize, observer)
+        return _time_pairs(eager, compiled, rule, synchronize, observer, between)
     finally:
         if collecting:
             gc.enable()
@@ -225,6 +226,7 @@ def _time_pairs(
     rule: StopRule,
     synchronize: Callable[[], None],
     observer: BlockObserver | None,
+    between: Callable[[], None] | None,
 ) -> Pairs:
     """Time pairs; start over with longer blocks if they turn out too short. The budget keeps running."""
     order = random.Random(0)  # noqa: S311  (any order will do, as long as it is not always the same)
@@ -235,6 +237,8 @@ def _time_pairs(
     while not pairs.stopped:
         _time_pair(eager, compiled, pairs, order, synchronize, observer)
         _collect_between_pairs()
+        if between:
+            between()
         if pairs.restarts < MOST_RESTARTS and pairs.are_too_short():
             known = min(pairs.eager), min(pairs.compiled)
             blocks = choose_blocks(eager, compiled, synchronize, known)

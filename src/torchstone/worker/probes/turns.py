@@ -7,12 +7,17 @@ import gc
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.define.benchmarks import Work
 from torchstone.worker.failures import is_out_of_memory
 from torchstone.worker.probes.compiler.capture import read_capture, reset_capture
+from torchstone.worker.probes.device import Device
+from torchstone.worker.probes.device_time.device_results import note_host_bound
+from torchstone.worker.probes.device_time.device_turns import DeviceTurns, slow_down_device
+from torchstone.worker.probes.device_time.recording import NoDeviceActivityError
 from torchstone.worker.probes.reply import Exchange, PhaseClock, Result, ending_as
 from torchstone.worker.probes.slowing import slow_down
 from torchstone.worker.probes.subject import Target, gradient_mode, make_call, seed_everything
@@ -46,24 +51,52 @@ def take_turns(
         clock.enter("run")
         with ending_as("fail_to_run", "OOM", is_out_of_memory):
             pin(pair.cores)
-            if pair.slow_down is not None:
-                call = slow_down(call, pair.slow_down, target.device.synchronize)
+            call = _slowed(call, pair.slow_down, target)
             _, each = choose_block(call, target.device.synchronize)
+            busy = look_at_device(call, each, target.device, result)
             code = look_at_code(pair.tree) if pair.tree else None
-            ready = TurnReady(each, code.from_elsewhere, code.imported) if code else TurnReady(each)
-            _time_turns(call, target.device.synchronize, exchange, ready)
+            ready = replace(
+                TurnReady(each, code.from_elsewhere, code.imported) if code else TurnReady(each), busy=busy
+            )
+            _time_turns(call, target.device, exchange, ready)
         if read_capture().has_compiled_since(captured):
             result.caution(CautionKind.RECOMPILED_WHILE_TIMED)
 
 
-def _time_turns(call: Call, synchronize: Callable[[], None], exchange: Exchange, ready: TurnReady) -> None:
+def _slowed(call: Call, share: float | None, target: Target) -> Call:
+    """Return the call, slowed down by a share of its time, if one is given: on an accelerator by work of the device."""
+    if share is None:
+        return call
+    if target.device.type == "cpu":
+        return slow_down(call, share, target.device.synchronize)
+    return slow_down_device(call, share, target.device)
+
+
+def look_at_device(call: Call, wall: float, device: Device, result: Result) -> float | None:
+    """Return the nanoseconds that the device is busy in a call, which takes ``wall``; None on a CPU, and if it cannot be told.
+
+    Add a caution if the call is host-bound.
+    """
+    if device.type == "cpu":
+        return None
+    try:
+        side = DeviceTurns(call, device).look()
+    except NoDeviceActivityError as error:
+        result.caution(CautionKind.NO_DEVICE_TIME, why=str(error))
+        return None
+    note_host_bound(result, side, "compiled", wall)
+    return side.busy[0]
+
+
+def _time_turns(call: Call, device: Device, exchange: Exchange, ready: TurnReady) -> None:
     """Answer each turn with nanoseconds per call. Garbage is collected while neither side is timed."""
     gc.freeze()  # a full collection takes half a second and frees almost nothing
     gc.disable()
+    turns = DeviceTurns(call, device)
     try:
         order = exchange(ready)
         while isinstance(order, MakeCalls) and order.go:
-            took = time_block(call, order.go, synchronize)
+            took = turns.take(order.go) if order.on_device else time_block(call, order.go, device.synchronize)
             if gc.get_count()[0] > gc.get_threshold()[0] > 0:
                 gc.collect(1)
             order = exchange(TurnTaken(took))

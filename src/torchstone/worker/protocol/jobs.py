@@ -237,9 +237,10 @@ class GiveTurn:
 
 @dataclass(frozen=True)
 class MakeCalls:
-    """Time this many calls; 0 means that the worker may finish."""
+    """Time this many calls, by the device's busy time or by the wall clock; 0 means that the worker may finish."""
 
     go: Count
+    on_device: bool = False
 
 
 Order = GiveTurn | MakeCalls
@@ -247,7 +248,7 @@ Order = GiveTurn | MakeCalls
 
 def encode_order(order: Order) -> Message:
     """Encode an order as a message."""
-    return {"turn": True} if isinstance(order, GiveTurn) else {"go": order.go}
+    return {"turn": True} if isinstance(order, GiveTurn) else to_json(order)
 
 
 def decode_order(message: Message) -> Order:

@@ -29,6 +29,7 @@ from torchstone.worker.protocol.codec import (
     shown,
     to_json,
 )
+from torchstone.worker.protocol.device_state_found import DeviceStateFound
 from torchstone.worker.protocol.source_message import SourceMessage
 from torchstone.worker.protocol.time_profile_reply import TimeProfileFound
 
@@ -84,7 +85,7 @@ class LookingAt:
 
 @dataclass(frozen=True)
 class TurnReady:
-    """A worker of a pair is ready for its first turn: a call takes ``each`` nanoseconds.
+    """A worker of a pair is ready for its first turn: a call takes ``each`` nanoseconds, the device ``busy`` of them, if known.
 
     ``from_elsewhere`` and ``imported`` say where its code comes from; None if that does not matter.
     """
@@ -92,6 +93,7 @@ class TurnReady:
     each: CallTime
     from_elsewhere: tuple[str, ...] | None = None
     imported: tuple[str, ...] | None = None
+    busy: CallTime | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,7 @@ class CaseDetails:
     torch: TorchSettingsFound | None = None
     device: str = ""
     time_profile: TimeProfileFound | None = None
+    device_state: DeviceStateFound | None = None
     code: CodeFound | None = None
     offers: dict[str, str] | None = None
     look_ups: dict[str, dict[str, Count]] | None = None

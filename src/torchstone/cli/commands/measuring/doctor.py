@@ -17,23 +17,28 @@ from torchstone.core.config import wants_color
 from torchstone.core.text.safe_text import escape_json
 from torchstone.reporting.dialects.styles import WIDTH
 
-OPTIONS = (Option("--json", "as_json", "", "Print findings and facts as JSON."),)
+OPTIONS = (
+    Option("--device", "device", "DEVICE", "Check this device too: cuda, cuda:1, xpu, ..."),
+    Option("--json", "as_json", "", "Print findings and facts as JSON."),
+)
 
 
-def doctor(_arguments: tuple[str, ...], *, as_json: bool) -> int:
+def doctor(_arguments: tuple[str, ...], *, device: str | None, as_json: bool) -> int:
     """Find what disturbs measurements here, and how to fix it.
 
     Inspects torch, the compiler, accelerators, processors, memory, disk and
     counters, and times a fixed amount of work for a second. Changes nothing.
-    The exit code is 0, or 3 if torch is missing and nothing can be measured.
+    The exit code is 0, or 3 if torch is missing, or cannot use the device, and
+    nothing can be measured.
 
     \b
     Examples:
       torchstone doctor
+      torchstone doctor --device cuda
       torchstone doctor --json
     """
     with show_progress("inspecting this machine"):
-        result = examine()
+        result = examine(device or "")
     if as_json:
         _print_json(result)
     else:
@@ -48,6 +53,7 @@ def _print_json(result: DoctorResult) -> None:
         "exit_code": result.exit_code,
         "findings": result.findings,
         "facts": result.facts.to_mapping(),
+        **({"device": result.device} if result.device else {}),
     }
     encoded = msgspec.json.encode(msgspec.to_builtins(document))
     write_data(escape_json(msgspec.json.format(encoded, indent=2).decode()) + "\n")

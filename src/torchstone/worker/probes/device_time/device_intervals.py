@@ -19,6 +19,7 @@ _KINDS: dict[str, Kind] = {
 """Activity types of work on a device; others are annotations, waits and overhead of the profiler."""
 _NO_WORK = ("Context Sync", "Stream Sync", "Event Sync", "Stream Wait", "Event Record", "ProfilerStep")
 _RUNTIME = ("_runtime", "_driver")
+_LAUNCHES = ("Launch", "Memcpy", "Memset", "Enqueue", "AppendMemory")
 
 
 class ProfilerEvent(Protocol):
@@ -79,7 +80,12 @@ class RuntimeCall:
     @property
     def waits(self) -> bool:
         """Return whether the host waits for the device in it."""
-        return "Synchronize" in self.name or self.name == "cudaMemcpy"
+        return "Synchronize" in self.name or self.name in {"cudaMemcpy", "hipMemcpy"}
+
+    @property
+    def launches(self) -> bool:
+        """Return whether it gives the device something to do."""
+        return any(part in self.name for part in _LAUNCHES)
 
 
 @dataclass(frozen=True)

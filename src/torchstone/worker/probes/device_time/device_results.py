@@ -89,7 +89,7 @@ def note_host_bound(result: Result, side: SideTimes, name: str, wall: float) -> 
     result.caution(
         CautionKind.HOST_BOUND,
         side=name,
-        submit=median(side.submit) / _MILLISECOND,
+        submit=(median(side.submit) - side.waited) / _MILLISECOND,
         busy=busy / _MILLISECOND,
         idle=share.idle,
     )

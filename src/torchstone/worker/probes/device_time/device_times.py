@@ -7,6 +7,7 @@ device did is assigned to a block by when the host launched it, so every block i
 from __future__ import annotations
 
 import gc
+import math
 import random
 import time
 from bisect import bisect_left, bisect_right
@@ -43,8 +44,8 @@ class NothingLaunchedError(NoDeviceActivityError):
 class SideTimes:
     """One side, in nanoseconds a call: the device's busy time of each block, and the host's submit time of each call.
 
-    ``launched`` counts kernels, copies and fills of a call, ``launches`` the runtime calls that submitted them; ``waits`` counts
-    how often the host waits for the device in a call.
+    ``launched`` counts kernels, copies and fills of a call, ``launches`` the runtime calls that submitted them. ``waited`` is how
+    long the host waits for the device within a call, which is part of its submit time.
     """
 
     busy: tuple[float, ...]
@@ -52,12 +53,12 @@ class SideTimes:
     calls: int
     launched: float
     launches: float
-    waits: float
+    waited: float
 
     @property
-    def is_submitting_clear(self) -> bool:
-        """Return whether the submit time is that of the host alone: no call waits for the device or its queue."""
-        return self.waits == 0 and self.launches <= QUEUE
+    def host_time(self) -> float:
+        """Return the nanoseconds of the host alone in a call; NaN if it has to wait for the device's queue, too."""
+        return max(0.0, median(self.submit) - self.waited) if self.launches <= QUEUE else math.nan
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class _Block:
     start: int
     end: int
     intervals: list[DeviceInterval] = field(default_factory=list)
-    waits: int = 0
+    waited: int = 0
     launches: int = 0
 
 
@@ -108,7 +109,12 @@ def measure_device_times(
             gc.enable()
     submits = [time_submissions(call, synchronize) for call in (eager, compiled)]
     one, other = (
-        _sum_up([block for block in blocks if block.side == side], calls[side], submits[side])
+        _sum_up(
+            [block for block in blocks if block.side == side],
+            calls[side],
+            submits[side],
+            _waited(first, side),
+        )
         for side in (0, 1)
     )
     return DeviceTimes(one, other)
@@ -184,9 +190,9 @@ def _pause() -> None:
 
 
 def _assign(activity: DeviceActivity, blocks: Sequence[_Block]) -> None:
-    """Give each block its intervals, waits and launches; raise NoDeviceActivityError if they cannot be assigned."""
+    """Give each block its intervals, its launches, and how long the host waited; raise NoDeviceActivityError if they cannot be assigned."""
     if not activity.intervals:
-        launches = [call for call in activity.runtime_calls if not call.waits]
+        launches = [call for call in activity.runtime_calls if call.launches]
         if launches:
             raise NoDeviceActivityError(
                 f"torch's profiler saw the host launch work ({launches[0].name}), but no kernel on the device: "
@@ -201,19 +207,24 @@ def _assign(activity: DeviceActivity, blocks: Sequence[_Block]) -> None:
         raise NoDeviceActivityError(
             f"{outside} of {len(activity.intervals)} events of torch's profiler lie outside the calls: its clock differs from the host's"
         )
-    waits = [call.start for call in activity.runtime_calls if call.waits]
+    waits = [call for call in activity.runtime_calls if call.waits]
+    starts = [call.start for call in waits]
     for block, (start, end), intervals in zip(blocks, windows, found, strict=True):
         block.intervals = intervals
-        block.waits = max(
-            0, bisect_right(waits, end) - bisect_left(waits, start) - 1
-        )  # one is ours, at its end
+        inside = waits[bisect_left(starts, start) : bisect_right(starts, end)]
+        block.waited = sum(call.end - call.start for call in inside[:-1])  # the last one is ours
         block.launches = len({each.correlation for each in intervals})
     for side, name in enumerate(("an eager", "a compiled")):
         if not any(block.intervals for block in blocks if block.side == side):
             raise NothingLaunchedError(f"{name} call launches nothing on the device")
 
 
-def _sum_up(blocks: Sequence[_Block], calls: int, submits: Sequence[float]) -> SideTimes:
+def _waited(blocks: Sequence[_Block], side: int) -> float:
+    """Return how long the host waited for the device within a single call, as when submit times are taken."""
+    return float(max(block.waited for block in blocks if block.side == side))
+
+
+def _sum_up(blocks: Sequence[_Block], calls: int, submits: Sequence[float], waited: float) -> SideTimes:
     usual, _ = Counter(len(block.intervals) for block in blocks).most_common(1)[0]
     return SideTimes(
         tuple(busy_time(block.intervals) / calls for block in blocks),
@@ -221,5 +232,5 @@ def _sum_up(blocks: Sequence[_Block], calls: int, submits: Sequence[float]) -> S
         calls,
         usual / calls,
         median(block.launches for block in blocks) / calls,
-        median(block.waits for block in blocks) / calls,
+        waited,
     )

@@ -30,5 +30,5 @@ class HostShare:
 def find_host_share(side: SideTimes, wall: float) -> HostShare:
     """Return the host's part in the calls of one side; ``wall`` are nanoseconds of a call by the wall clock."""
     busy = median(side.busy)
-    submitting = median(side.submit) / busy if side.is_submitting_clear and busy > 0 else math.nan
+    submitting = side.host_time / busy if busy > 0 else math.nan
     return HostShare(submitting, max(0.0, 1 - busy / wall) if wall > 0 else 0.0)

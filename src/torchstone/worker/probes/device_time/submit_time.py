@@ -16,8 +16,7 @@ def time_submissions(
 ) -> list[float]:
     """Return the nanoseconds that each of several calls took until it returned, the device idle before each.
 
-    A call that waits for the device itself, or submits more than the device's queue holds, returns later: then this is no
-    submit time.
+    A call that waits for the device itself, or submits more than the device's queue holds, returns later.
     """
     collecting = gc.isenabled()
     gc.collect()
