@@ -242,10 +242,23 @@ def test_nothing_is_profiled_on_a_cpu() -> None:
         raise AssertionError
 
     result = Result()
-    assert take_device_times(never, never, Device("cpu"), 1.0, result) is None
+    assert take_device_times(never, never, Device("cpu"), 1.0, result, 0.1) is None
     assert result == Result()
 
 
 @pytest.mark.parametrize("kind", ["mps", "meta", "hip"])
 def test_devices_that_the_profiler_does_not_know_are_named(kind: str) -> None:
     assert find_profiler_problem(kind) == f"torch's profiler does not record {kind} devices here"
+
+
+def test_calls_that_are_too_long_to_be_profiled_are_not_and_the_result_says_so() -> None:
+    def never() -> None:
+        raise AssertionError
+
+    result = Result()
+    device = Device("cpu")
+    device.type = "cuda"
+    assert take_device_times(never, never, device, 1.0, result, 60.0) is None
+    assert cautions_in(result) == [
+        "device time is not available: an eager and a compiled call take 60 s, too long to be profiled"
+    ]

@@ -113,6 +113,8 @@ def _numbers(outcome: Outcome) -> list[str]:
 def _timing_texts(found: dict[str, Measurement]) -> Iterator[str]:
     if "speedup" in found:
         yield format_with_interval(found["speedup"].value, interval_of(found["speedup"]), "x")
+    if "device_speedup" in found:
+        yield f"device {found['device_speedup'].value:.3g}x"
     own = [each for each in found.values() if each.details and each.details.better]
     for each in own[:MOST_OWN]:
         yield f"{each.metric} {format_value(each.value, unit_of(each.metric, each))}"

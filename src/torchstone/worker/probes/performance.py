@@ -76,7 +76,7 @@ def measure_performance(
             watch = watch_device(target.device, result)
             pairs = _time(eager, compiled, rule, target, own, watch.look if watch else None)
             note_device_state(watch, result)
-            times = take_device_times(eager, compiled, target.device, _DEVICE_BUDGET * rule.budget, result)
+            times = _time_on_device(eager, compiled, pairs, rule, target, own, result)
         if read_capture().has_compiled_since(captured):
             result.caution(CautionKind.RECOMPILED_WHILE_TIMED)
     if _versions(work) != inputs:
@@ -102,6 +102,23 @@ def _time(
     if not own.is_needed:
         return time_pairs(eager, compiled, rule, synchronize, between=between)
     return time_pairs(own.watch(eager), own.watch(compiled), rule, synchronize, own, between)
+
+
+def _time_on_device(
+    eager: Call,
+    compiled: Call,
+    pairs: Pairs,
+    rule: StopRule,
+    target: Target,
+    own: MetricCollector,
+    result: Result,
+) -> DeviceTimes | None:
+    """Return how long the device is busy in both calls, if it can be told; what the benchmark reports meanwhile does not count."""
+    one, other = (own.watch(eager), own.watch(compiled)) if own.is_needed else (eager, compiled)
+    seconds = (median(pairs.eager) + median(pairs.compiled)) / 1e9
+    times = take_device_times(one, other, target.device, _DEVICE_BUDGET * rule.budget, result, seconds)
+    own.forget()
+    return times
 
 
 def _note_strain(result: Result, strain: Strain) -> None:

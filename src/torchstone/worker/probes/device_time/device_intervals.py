@@ -96,7 +96,12 @@ class DeviceActivity:
     runtime_calls: tuple[RuntimeCall, ...]
 
     def on_device(self, index: int) -> DeviceActivity:
-        """Return the activity of one device; the runtime calls are not assigned to devices."""
+        """Return the activity of one device; the runtime calls are not assigned to devices.
+
+        If only one device was active, it is that one, whatever number the profiler gives it.
+        """
+        if len({each.device for each in self.intervals}) == 1:
+            return self
         mine = tuple(each for each in self.intervals if each.device == index)
         return DeviceActivity(mine, self.runtime_calls)
 

@@ -21,15 +21,20 @@ from torchstone.worker.probes.device_time.recording import NoDeviceActivityError
 from torchstone.worker.probes.reply import Result
 
 METHOD = "median ratio of pairs of profiled blocks; interval from their spread, Student's t, and 0.4 % between processes"
+LONGEST_CALLS = 4.0  # seconds: longer ones launch more than the profiler can keep in memory
 _MILLISECOND = 1e6  # nanoseconds
 _PERCENT = 100
 
 
 def take_device_times(
-    eager: Call, compiled: Call, device: Device, budget: float, result: Result
+    eager: Call, compiled: Call, device: Device, budget: float, result: Result, seconds: float
 ) -> DeviceTimes | None:
-    """Return the device times of both calls; None on a CPU, and where there are none: then the result says why."""
+    """Return the device times of both calls, which take ``seconds`` together; None on a CPU, and where there are none: then the result says why."""
     if device.type == "cpu":
+        return None
+    if seconds > LONGEST_CALLS:
+        why = f"an eager and a compiled call take {seconds:.3g} s, too long to be profiled"
+        note_no_device_time(result, NoDeviceActivityError(why))
         return None
     try:
         return measure_device_times(

@@ -198,6 +198,8 @@ def _assign(activity: DeviceActivity, blocks: Sequence[_Block]) -> None:
                 f"torch's profiler saw the host launch work ({launches[0].name}), but no kernel on the device: "
                 "another profiler may be attached, or this device or its partition does not allow it"
             )
+        if activity.runtime_calls:
+            raise NothingLaunchedError("neither an eager nor a compiled call launches anything on the device")
         raise NoDeviceActivityError(
             "torch's profiler saw no work on the device, and no call that launched any"
         )
