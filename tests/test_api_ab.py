@@ -112,7 +112,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ({"budget": 0.0}, "--budget 0"),
         ({"seed": -1}, "--seed -1"),
         ({"min_trials": 0}, "--min-trials 0"),
-        ({"metric": "speed"}, "--metric speed: expected latency or compile"),
+        ({"metric": "speed"}, "--metric speed: expected latency, wall or compile"),
         ({"policy": "lax"}, "--policy lax"),
         ({"bench_from": "c", "a": "rev=HEAD"}, "--bench-from c: expected a, b or worktree"),
         ({"bench_from": "b"}, "--bench-from: both sides use the working tree"),

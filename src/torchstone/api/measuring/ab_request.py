@@ -187,7 +187,7 @@ def _check_modes(specs: Sequence[SideSpec], backends: Sequence[str]) -> None:
 def make_settings(request: PairRequest, metric: str = USUAL.metric, *, fresh: bool = False) -> AbSettings:
     """Return the settings of the comparison."""
     if metric not in METRICS:
-        raise UsageError(f"--metric {metric}: expected {' or '.join(METRICS)}")
+        raise UsageError(f"--metric {metric}: expected latency, wall or compile")
     return AbSettings(
         metric,
         request.margin,

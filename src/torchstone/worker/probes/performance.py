@@ -100,7 +100,7 @@ def _time(
     """Time both sides; calls of a benchmark that reports no metrics of its own are timed bare."""
     synchronize = target.device.synchronize
     if not own.is_needed:
-        return time_pairs(eager, compiled, rule, synchronize, between=between)
+        return time_pairs(eager, compiled, rule, synchronize, None, between)
     return time_pairs(own.watch(eager), own.watch(compiled), rule, synchronize, own, between)
 
 
