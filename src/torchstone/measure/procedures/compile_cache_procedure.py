@@ -39,9 +39,8 @@ from torchstone.core.vocabulary import (
 )
 from torchstone.measure.case_end import WorkerEnd
 from torchstone.measure.procedures.cache_misses import find_native_miss, find_reasons
-from torchstone.worker.protocol.details_found import CacheLookUp
 from torchstone.worker.protocol.jobs import MeasureJob, Scenario
-from torchstone.worker.protocol.replies import CaseDetails
+from torchstone.worker.protocol.replies import CacheLookUp, CaseDetails
 from torchstone.worker.worker_environment import CaseFolders, ColdCache
 
 PREPARATION = "precompile, made ready"
