@@ -11,6 +11,7 @@ import pytest
 
 from conftest import Command, WriteFile
 from torchstone.core.benchmark_source import BenchmarkSource
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import decode_run, encode_run
 from torchstone.core.run_settings import Settings
@@ -55,6 +56,30 @@ def test_a_row_of_a_table_is_measured_with_the_axes_that_all_cases_share(
         *words.split(),
         *("--dtype", "float32", "--trials", "3"),
     ]
+
+
+@pytest.mark.parametrize("preset", ["", "dashboard"])
+def test_what_decides_whether_results_can_be_compared_is_as_in_the_run(
+    preset: str, torchstone: Command, write: WriteFile
+) -> None:
+    write("e.csv", "name,speedup\na,1.5\ngone,1.5\n")
+    settings = Settings(sources=SMOKE, threads=2, cache="warm", start="spawn", preset=preset)
+    write("r.jsonl", run_with("a", settings=settings))
+    found = reproduce(torchstone, "r.jsonl", "--baseline", "e.csv")
+    assert found[-6:] == [*("--threads", "2", "--start", "spawn", "--cache", "warm")]
+    assert ("--preset" in found) == bool(preset)
+
+
+def test_an_undecided_row_is_measured_again_with_the_threads_and_cache_of_the_run(
+    torchstone: Command, write: WriteFile
+) -> None:
+    for name, speedups in (("base.jsonl", (1.5, 1.49)), ("new.jsonl", (1.5, 1.46))):
+        case = Case("a", "performance", "smoke", VARIANT)
+        found = Measurement("speedup", speedups, MeasurementDetails(trials=(1, 1)))
+        settings = Settings(sources=SMOKE, trials=2, threads=2, cache="warm")
+        write(name, encode_run(Run("x", (case,), (Outcome(case, "pass", (found,)),), settings=settings)))
+    found = reproduce(torchstone, "new.jsonl", "--baseline", "base.jsonl")
+    assert " ".join(found).count(" --threads 2 --cache warm") == 1
 
 
 def test_a_row_of_a_run_file_is_measured_with_its_own_axes(torchstone: Command, write: WriteFile) -> None:

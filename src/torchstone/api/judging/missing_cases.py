@@ -67,11 +67,9 @@ def _with_command(row: Row, runs: Sequence[Reading]) -> Row:
 
 def _with_trials(row: Row, runs: Sequence[Reading]) -> Row:
     """Return an undecided row with the command that measures it; how many trials it takes is known when the row is shown."""
-    known = ((_run_words(row.case, reading.run), reading.run.settings.threads) for reading in runs)
-    words, threads = next(((words, threads) for words, threads in known if words), ([], None))
-    if not words:
+    words = next(filter(None, (_run_words(row.case, reading.run) for reading in runs)), None)
+    if words is None:
         return row
-    words += ["--threads", str(threads)] if threads and "--threads" not in words else []
     return structs.replace(row, remarks=structs.replace(row.remarks, measure=join_words(words)))
 
 
@@ -99,7 +97,7 @@ def _run_words(case: Case, run: Run) -> list[str]:
     words += _option("--probe", case.probe) if case.probe else []
     for axis, value in _axes(case, run).items():
         words += _axis_option(axis, value)
-    return [*words, *_chosen_options(run.settings)]
+    return [*words, *_chosen_options(run.settings), *_shared_options(run.settings)]
 
 
 def _chosen_options(settings: Settings) -> list[str]:
@@ -110,6 +108,19 @@ def _chosen_options(settings: Settings) -> list[str]:
         if value is not None and (not settings.preset or flag in settings.overrides):
             words += [flag, "on" if value else "off"]
     return words
+
+
+def _shared_options(settings: Settings) -> list[str]:
+    """Return the threads, workers and cache of a run, which decide whether results can be compared with its own.
+
+    Threads that a preset chose are repeated: they do no harm, and those chosen beside a preset that sets none are no override.
+    """
+    values = {
+        "--threads": (str(settings.threads or ""), ""),
+        "--start": (settings.start, "auto"),
+        "--cache": (settings.cache, "cold"),
+    }
+    return [word for flag, (value, usual) in values.items() if value != usual for word in (flag, value)]
 
 
 def _axes(case: Case, run: Run) -> dict[str, str]:
