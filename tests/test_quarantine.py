@@ -60,6 +60,20 @@ def test_an_expired_entry_blocks_even_if_its_case_passes(torchstone: Command, wr
         assert "2026-12-31" in ran.out
 
 
+def test_an_expired_entry_is_the_reason_for_the_exit_code_if_nothing_else_is(
+    torchstone: Command, write: WriteFile
+) -> None:
+    results = write("r.csv", HEADER + "cuda,flaky1,8,pass,1,1,0\n")
+    baseline = write("e.csv", "name,accuracy\nflaky1,pass\n")
+    write("quarantine.toml", ENTRY)
+    ran = torchstone("check", results, "--baseline", baseline, "--as-of", "2027-01-01")
+    assert ran.code == 1
+    headline = (
+        "FAIL: 1 quarantine entry expired; policy strict blocks expired quarantine entries: exit code 1"
+    )
+    assert " ".join(ran.out.split()).startswith(headline)
+
+
 def test_an_expired_entry_for_cases_that_are_not_here_does_not_block(
     torchstone: Command, write: WriteFile
 ) -> None:

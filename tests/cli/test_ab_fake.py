@@ -65,6 +65,7 @@ def test_a_side_that_takes_longer_is_a_regression_with_exact_numbers(
     assert set(a.outcomes[0].measurements[0].samples) == {1.0}
     assert set(b.outcomes[0].measurements[0].samples) == {1.25}
     assert a.plan[0].variant.backend == ""
+    assert "policy strict blocks red rows: exit code 1" in ran.out
     again = torchstone(*shlex.split(a.outcomes[0].repro)[1:])
     assert (again.code, "1 regression" in again.out) == (1, True)
 

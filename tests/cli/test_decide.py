@@ -102,7 +102,7 @@ def test_a_slow_down_is_red_in_several_processes_and_only_what_is_open_is_measur
     weather.slow = {"slowed": 1.5}
     ran = decide()
     assert ran.code == 1
-    assert "FAIL: 1 of 2 cases is red (policy strict)" in ran.out
+    assert "FAIL: 1 of 2 cases is red; policy strict blocks red rows: exit code 1" in ran.out
     assert "deciding: " in ran.err
     assert trials_of(tmp_path, "slowed") >= 5
     assert trials_of(tmp_path, "steady") <= trials_of(tmp_path, "slowed")

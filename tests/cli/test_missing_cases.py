@@ -78,8 +78,8 @@ def test_an_undecided_row_is_measured_again_with_the_threads_and_cache_of_the_ru
         found = Measurement("speedup", speedups, MeasurementDetails(trials=(1, 1)))
         settings = Settings(sources=SMOKE, trials=2, threads=2, cache="warm")
         write(name, encode_run(Run("x", (case,), (Outcome(case, "pass", (found,)),), settings=settings)))
-    found = reproduce(torchstone, "new.jsonl", "--baseline", "base.jsonl")
-    assert " ".join(found).count(" --threads 2 --cache warm") == 1
+    command = reproduce(torchstone, "new.jsonl", "--baseline", "base.jsonl")
+    assert " ".join(command).count(" --threads 2 --cache warm") == 1
 
 
 def test_a_row_of_a_run_file_is_measured_with_its_own_axes(torchstone: Command, write: WriteFile) -> None:

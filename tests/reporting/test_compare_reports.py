@@ -46,6 +46,9 @@ def test_the_text_has_the_summary_first_then_regressions_then_the_rest(
     out = torchstone("compare", *files).out
     headline = "FAIL: 3 regressions, 1 missing, 1 inconclusive, 1 new of 10 rows in 6 common"
     assert out.startswith(headline)
+    assert "new of 10 rows in 6 common cases; policy strict blocks red rows: exit code 1" in " ".join(
+        out.split()
+    )
     order = [
         "regression 3   missing 1   inconclusive 1   new 1   improvement 1   same 3",
         "geometric mean, new/base",

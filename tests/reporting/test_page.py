@@ -560,7 +560,7 @@ class TestCommand:
         assert 'data-gate="regression"' in html
         assert 'data-gate="pass"' in html
         text = Seen(html).text
-        assert "(policy strict)" in text
+        assert "policy strict blocks red rows: exit code 1" in text
         assert "Worse than the baseline allows" in text
         assert "<title>gate fails, " in html
         assert '<h1 class="tone bad">FAIL: ' in html

@@ -54,7 +54,7 @@ RED = {"worse", "newcomer", "gone"}
 class TestText:
     def test_it_starts_with_how_it_stands(self, torchstone: Command, files: tuple[str, ...]) -> None:
         lines = torchstone("check", *files).out.splitlines()
-        assert lines[0] == "FAIL: 3 of 6 cases are red (policy strict)"
+        assert lines[0] == "FAIL: 3 of 6 cases are red; policy strict blocks red rows: exit code 1"
         assert lines[2].split() == [
             *("planned", "5", "judged", "5", "red", "3", "improved", "1"),
             *("quarantined", "1", "missing", "1", "new", "1"),

@@ -46,13 +46,16 @@ def _say_quarantine(judgement: Judgement) -> None:
 
 
 def say_exit_code(result: AbResult, display: AbDisplay) -> None:
-    """Explain the exit code of cases that are undecided or on one side only."""
+    """Explain the exit code of a judgement that is no pass; other commands do so in their headline."""
     judgement = result.judgement
+    if judgement.state is State.PASS or result.exit_code != judgement.exit_code:
+        return  # a file that was lost, or a comparison without any measurement, is explained where it happens
     blocking = [row for row in judgement.rows if row.blocks]
     if blocking and all(row.verdict in {Verdict.MISSING, Verdict.NEW} for row in blocking):
         blocked = f"blocks {count_of(len(blocking), 'case')} that only one side has"
-        print_wrapped(f"{judgement.policy.title} {blocked}", display.stream)
-    if judgement.state is not State.UNDECIDED or not any(case.could_measure for case in result.cases):
-        return
-    advice = "a larger --budget or --margin may decide them"
-    print_wrapped(f"{exit_text(result.judgement)}; {advice}", display.stream)
+        text = f"{judgement.policy.title} {blocked}: exit code {judgement.exit_code}"
+    elif judgement.state is State.UNDECIDED:
+        text = f"{exit_text(judgement)}; a larger --budget or --margin may decide them"
+    else:
+        text = exit_text(judgement)
+    print_wrapped(text, display.stream)

@@ -23,6 +23,7 @@ from torchstone.reporting.views.report_view import (
     change_text,
     describe_more,
     exit_text,
+    expired_text,
     percent,
     undecided_text,
 )
@@ -76,9 +77,8 @@ class Report(Struct, frozen=True, dict=True):
             parts.append(f"{counts.red:,} of {count_of(counts.cases, 'case')} {are} red")
         if counts.undecided:
             parts.append(f"{counts.undecided:,} undecided")
-        if judgement.expired:
-            parts.append(f"{count_of(len(judgement.expired), 'quarantine entry')} expired")
-        return f"{', '.join(parts)} ({policy})"
+        parts += filter(None, [expired_text(judgement)])
+        return f"{', '.join(parts)}; {exit_text(judgement)}"
 
     @property
     def is_pass(self) -> bool:

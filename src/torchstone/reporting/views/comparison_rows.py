@@ -24,6 +24,7 @@ from torchstone.reporting.views.report_view import (
     describe_method,
     describe_more,
     exit_text,
+    expired_text,
     metric_name,
     percent,
     undecided_text,
@@ -73,7 +74,8 @@ class CompareReport(Struct, frozen=True, dict=True):
         if judgement.state is State.FAIL:
             red = Counter(row.verdict for row in judgement.rows if row.blocks)
             named = ", ".join(_counted(verdict, red[verdict]) for verdict in ORDER if red[verdict])
-            return f"FAIL: {named} {of_all} ({policy})"
+            parts = filter(None, (f"{named} {of_all}" if named else "", expired_text(judgement)))
+            return f"FAIL: {', '.join(parts)}; {exit_text(judgement)}"
         if judgement.state is State.UNDECIDED:
             return f"UNDECIDED: {undecided_text(judgement, len(judgement.rows))}; {exit_text(judgement)}"
         return f"PASS: none {of_all} blocks ({policy})"

@@ -176,12 +176,24 @@ def undecided_text(judgement: Judgement, rows: int) -> str:
 
 
 def exit_text(judgement: Judgement) -> str:
-    """Return the policy, and why an undecided judgement has its exit code."""
-    if judgement.state is not State.UNDECIDED:
-        return judgement.policy.title
-    if judgement.exit_code:
-        return f"{judgement.policy.title} blocks undecided rows: exit code 1"
-    return f"{judgement.policy.title} lets undecided rows pass: exit code 0"
+    """Return the policy, and why a judgement that is no pass has its exit code."""
+    policy = judgement.policy.title
+    if judgement.state is State.PASS:
+        return policy
+    if judgement.state is State.UNDECIDED:
+        decides = "blocks undecided rows" if judgement.exit_code else "lets undecided rows pass"
+    else:
+        is_red = any(row.blocks for row in judgement.rows)
+        decides = "blocks red rows" if is_red else "blocks expired quarantine entries"
+    return f"{policy} {decides}: exit code {judgement.exit_code}"
+
+
+def expired_text(judgement: Judgement) -> str:
+    """Return how many quarantine entries have expired and would still be needed; empty if none has."""
+    if not judgement.expired:
+        return ""
+    entries = "entry" if len(judgement.expired) == 1 else "entries"
+    return f"{len(judgement.expired):,} quarantine {entries} expired"
 
 
 def without_evidence_text(judgement: Judgement) -> str:
