@@ -13,9 +13,11 @@ from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.errors import InputError
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Reading, Run, Variant
 from torchstone.core.run_settings import Pairing, Settings, environment_from
 from torchstone.core.vocabulary import PASSED
+from torchstone.formats import FORMATS
 from torchstone.gate.blocking_policy import Policy
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
 from torchstone.measure.ab.pair import PairResult
@@ -35,6 +37,15 @@ FAILURES = (
 )
 BAD_INTERVALS = ((0.0, math.inf), (math.nan, 1.0), (2.0, 1.0), (-1.0, 1.0), (1.0, math.nan))
 VARIANT = Variant(device="cpu", backend="inductor", mode="inference", dtype="float32", batch_size=8)
+
+DEFINITIONS = {
+    "tokens_per_second": ("higher", "1/s"),
+    "wasted_share": ("lower", "%"),
+    "parameters": ("equal", ""),
+}
+"""Metrics that benchmarks report themselves: which direction is better, and the unit."""
+TABLES = ((True, False), (False, True), (True, True))
+"""Which side is a table of another tool, if one is."""
 
 RULES = (
     "",
@@ -104,7 +115,21 @@ class PairMaker:
                 outcomes.append(self._outcomes(cases[0], trials)[side])
         base = make_reading("base.jsonl", found[0], self._settings(is_new=False), self._torch())
         new = make_reading("new.jsonl", found[1], self._settings(is_new=True), self._torch())
+        if chance.random() < 0.3:
+            base, new = self._as_tables(base, new)
         return RunPair(base, new, chance.choice(RULES), chance.choice(("strict", "lenient")))
+
+    def _as_tables(self, base: Reading, new: Reading) -> tuple[Reading, Reading]:
+        """One side or both as tables of another tool, or of expected values, as far as tables can hold them."""
+        chance = self._chance
+        is_base_table, is_new_table = chance.choice(TABLES)
+        probe = chance.choice(("performance", "performance", "accuracy"))
+        kind = chance.choice((probe, "expected"))
+        tables = (
+            as_table(base, kind, probe) if is_base_table else base,
+            as_table(new, probe, probe) if is_new_table else new,
+        )
+        return tables[0] or base, tables[1] or new
 
     def _torch(self) -> str:
         """Seldom another version."""
@@ -167,8 +192,10 @@ class PairMaker:
         if kind < 0.1:
             details = structs.replace(details, margin=chance.choice((0.01, 0.05, 0.3)))
         elif kind < 0.25:
-            spread = chance.choice((None, 0.0, 0.004, 0.02, 0.2))
-            details = MeasurementDetails(spread=spread, spread_trials=chance.choice((1, 2, 5)))
+            spread, count = chance.choice((None, 0.0, 0.004, 0.02, 0.2)), chance.choice((1, 2, 5))
+            details = structs.replace(
+                details, spread=None if count == 1 else spread, spread_trials=count, trials=(), interval=None
+            )
             if chance.random() < 0.3:
                 details = structs.replace(details, margin=0.05)
             return Measurement(measurement.metric, (measurement.value,), details)
@@ -186,9 +213,19 @@ class PairMaker:
             found.append(self._scattered("compile_seconds", 2.5, trials, 1))
         if self._often() < 0.3:
             found.append(self._scattered("tokens_per_second", 900.0, trials))
+        elif self._often() < 0.5:
+            found += [self._reported(metric, trials) for metric in self._chance.sample([*DEFINITIONS], 2)]
         if self._often() < 0.5:
             found.append(self._counted("graph_breaks", self._chance.choice((0, 0, 2, 7)), trials))
         return found
+
+    def _reported(self, metric: str, trials: tuple[int, int]) -> tuple[Measurement, Measurement]:
+        """A metric that the benchmark reports itself; seldom has its definition changed."""
+        better, unit = DEFINITIONS[metric]
+        counts = metric == "parameters"
+        sides = self._counted(metric, 3, trials) if counts else self._scattered(metric, 40.0, trials)
+        changed = ("lower", "ms") if self._is_rare() else (better, unit)
+        return _defined(sides[0], better, unit), _defined(sides[1], *changed)
 
     def _counts(self, trials: tuple[int, int]) -> list[tuple[Measurement, Measurement]]:
         """What the accuracy probe counts."""
@@ -258,6 +295,40 @@ class PairMaker:
             details = MeasurementDetails(trials=(1,) * count) if count > 1 else None
             sides.append(Measurement(metric, tuple(samples), details))
         return sides[0], sides[1]
+
+
+def _defined(measurement: Measurement, better: str, unit: str) -> Measurement:
+    """A measurement with the definition of its metric."""
+    details = measurement.details or MeasurementDetails()
+    return structs.replace(
+        measurement, details=structs.replace(details, better=better, unit=unit, reported="result")
+    )
+
+
+def _in_table(outcome: Outcome) -> Outcome:
+    """An outcome with single numbers: those of its first trial."""
+    numbers = tuple(structs.replace(each, samples=each.samples[:1]) for each in outcome.measurements)
+    single = (
+        structs.replace(
+            each, details=structs.replace(each.details, trials=(), disturbed=None) if each.details else None
+        )
+        for each in numbers
+    )
+    return structs.replace(outcome, measurements=tuple(single))
+
+
+def as_table(reading: Reading, kind: str, probe: str) -> Reading | None:
+    """The cases of one probe as read from a table of this kind; None if it cannot hold them."""
+    outcomes = tuple(_in_table(each) for each in reading.run.outcomes if each.case.probe == probe)
+    if not outcomes:
+        return None
+    plan = tuple(each.case for each in outcomes)
+    run = Run(reading.run.id, plan, outcomes)
+    path = reading.path.replace(".jsonl", ".csv")
+    try:
+        return FORMATS[kind].read(path, FORMATS[kind].write(run))
+    except InputError:  # such as expected values of cases that all failed: there are none
+        return None
 
 
 def pairing_of(side: str, settings: AbSettings) -> Settings:

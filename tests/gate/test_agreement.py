@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from contextlib import suppress
 from datetime import date
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,16 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 import torchstone
-from run_pairs import PairMaker, RunPair, make_reading, pairing_of, random_contests, random_pair
+from conftest import Command, WriteFile
+from run_pairs import DEFINITIONS, PairMaker, RunPair, make_reading, pairing_of, random_contests, random_pair
 from torchstone.api.files.report import ReportRequest, make_report
 from torchstone.api.judging.check import CheckResult, check_results
 from torchstone.api.judging.check_request import CheckRequest
 from torchstone.api.judging.compare import CompareRequest, CompareResult, compare_results
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Measurement, Reading
-from torchstone.core.run_file import encode_run
 from torchstone.core.vocabulary import Verdict
+from torchstone.formats import FORMATS
 from torchstone.gate.apply_quarantine import Exemptions
 from torchstone.gate.blocking_policy import comparison_policy
 from torchstone.gate.disturbance import disturbance_of, steady_part
@@ -31,8 +34,12 @@ from torchstone.gate.judgement import Row
 from torchstone.gate.rules import NEEDS_NO_BASELINE
 from torchstone.measure.ab.contest import AbSettings
 from torchstone.measure.ab.judging import Unmatched, judge_contests
+from torchstone.reporting.html.comparison_page import render_comparison
+from torchstone.reporting.views.comparison.comparison_view import make_comparison_page
+from torchstone.reporting.views.report_view import interval_of, metric_name, value_text
 
 FEW, MANY = 200, 1_000
+TONES = {"PASS": "good", "UNDECIDED": "open", "FAIL": "bad"}
 CHANGED = {Verdict.REGRESSION, Verdict.IMPROVEMENT}
 WITHOUT_BASE = {Verdict.NEW, Verdict.INVALID}
 """Verdicts on the new number alone: what it is compared with does not matter."""
@@ -118,6 +125,7 @@ def expect_agreement(pair: RunPair, folder: Path) -> None:
     assert checked.judgement.state is compared.judgement.state
     assert checked.judgement.points == compared.judgement.points
     expect_same_page(pair, checked, folder)
+    expect_same_comparison_page(compared, ours)
 
 
 def describe(ours: dict[tuple[Case, str], Row], theirs: dict[tuple[Case, str], Row], case: Case) -> list[str]:
@@ -141,8 +149,40 @@ def expect_same_page(pair: RunPair, checked: CheckResult, folder: Path) -> None:
     rows = by_metric(checked.rows)
     assert shown.keys() == rows.keys()
     assert {key: answer(row) for key, row in shown.items()} == {key: answer(row) for key, row in rows.items()}
-    tones = {"PASS": "good", "UNDECIDED": "open", "FAIL": "bad"}
-    assert page.gate.tone == tones[checked.judgement.state]
+    assert page.gate.tone == TONES[checked.judgement.state]
+
+
+def expect_same_comparison_page(compared: CompareResult, ours: dict[tuple[Case, str], Row]) -> None:
+    """The page of a comparison shows the values, intervals and verdicts of the rows of check."""
+    report = compared.report
+    page = make_comparison_page(report)
+    shown = [row for section in page.sections for row in (*section.rows, *section.counts)]
+    assert len(shown) == len(compared.rows)
+    assert page.headline.tone == TONES[compared.judgement.state]
+    found = {(row.name, row.metric): row for row in shown}
+    assert len(found) == len(shown)
+    html = unescape(render_comparison(page))
+    for row in compared.rows:
+        on_page = found[report.name_of(row.case), metric_name(row)]
+        checked = ours.get((row.case, row.metric), row)
+        same = Verdict.SAME if checked.verdict is Verdict.PASS else checked.verdict
+        assert on_page.verdict in {same, checked.verdict}
+        assert on_page.blocks == checked.blocks
+        assert on_page.values[1] == value_text(checked.new_value, checked)
+        if checked.verdict not in WITHOUT_BASE:
+            assert on_page.values[0] == value_text(checked.base_value, checked)
+        if checked.comparison is not None and (interval := interval_on_page(checked)):
+            assert on_page.interval == interval
+        for text in (on_page.values[1], on_page.interval):
+            assert text in html
+
+
+def interval_on_page(row: Row) -> str:
+    """The interval of a row in percent; empty if it has none, or none that is bounded."""
+    comparison = row.comparison
+    if comparison is None or row.ratio is None or comparison.low == comparison.high:
+        return ""
+    return interval_of(comparison.low, comparison.high)
 
 
 @pytest.mark.parametrize("first", range(0, FEW, 50))
@@ -175,12 +215,12 @@ def test_python_says_the_same_of_files_as_the_records_do(
     pair = RunPair(finite(pair.base), finite(pair.new), pair.rules, pair.policy)
     checked, compared = judge_both(pair, tmp_path) or pytest.skip("the runs have nothing in common")
     for reading in (pair.base, pair.new):
-        Path(reading.path).write_text(encode_run(reading.run))
+        Path(reading.path).write_text(FORMATS[reading.kind].write(reading.run))
     options: dict[str, Any] = {"policy": pair.policy, "config": "torchstone.toml"}
-    again = torchstone.check("new.jsonl", baselines="base.jsonl", **options)
+    again = torchstone.check(pair.new.path, baselines=pair.base.path, **options)
     assert list(map(answer, again.rows)) == list(map(answer, checked.rows))
     assert again.exit_code == checked.exit_code
-    repeated = torchstone.compare("base.jsonl", "new.jsonl", **options)
+    repeated = torchstone.compare(pair.base.path, pair.new.path, **options)
     assert list(map(answer, repeated.rows)) == list(map(answer, compared.rows))
     assert repeated.exit_code == checked.exit_code
 
@@ -202,9 +242,14 @@ def finite(reading: Reading) -> Reading:
 
 
 def test_the_pairs_have_everything_that_commands_could_disagree_on(tmp_path: Path) -> None:
-    verdicts, methods = set(), set()
+    verdicts, methods, kinds, defined = set(), set(), set(), set()
     for seed in range(FEW):
-        for judged in judge_both(random_pair(seed), tmp_path) or ():
+        pair = random_pair(seed)
+        kinds.add((pair.base.kind == "run", pair.new.kind == "run"))
+        for judged in judge_both(pair, tmp_path) or ():
+            defined |= {
+                row.metric for row in judged.rows if row.metric in DEFINITIONS and row.base and row.new
+            }
             verdicts |= {row.verdict for row in judged.rows}
             methods |= {row.comparison.method for row in judged.rows if row.comparison}
     assert verdicts >= {
@@ -212,6 +257,23 @@ def test_the_pairs_have_everything_that_commands_could_disagree_on(tmp_path: Pat
         *(Verdict.MISSING, Verdict.NEW, Verdict.INVALID),
     }
     assert methods >= {"value", "exact", "Welch's t", ""}
+    assert kinds == {(True, True), (True, False), (False, True), (False, False)}
+    assert defined == set(DEFINITIONS)
+
+
+def test_a_result_whose_baseline_row_states_nothing_is_new_to_check_and_compare(
+    torchstone: Command, write: WriteFile
+) -> None:
+    write("expected.csv", "name,speedup\nfirst,1.5\nsecond,\n")
+    header = "dev,name,batch_size,speedup,abs_latency\n"
+    write("results.csv", f"{header}cpu,first,1,1.5,1\ncpu,second,1,2,1\n")
+    for command in (
+        ("check", "results.csv", "--baseline", "expected.csv"),
+        ("compare", "expected.csv", "results.csv"),
+    ):
+        ran = torchstone(*command, "--format", "json")
+        rows = {row["name"]: row["verdict"] for row in json.loads(ran.out)["rows"]}
+        assert (ran.code, rows["second"]) == (1, "new")
 
 
 def test_what_was_disturbed_is_neither_red_nor_green(tmp_path: Path) -> None:

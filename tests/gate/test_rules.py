@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchstone.core.config import RULE_KINDS, parse_rule
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.errors import UsageError
-from torchstone.core.records import Case, Rule
+from torchstone.core.records import Case, Measurement, Outcome, Reading, Rule, run_of
 from torchstone.core.vocabulary import METRICS, STATUSES, Verdict
-from torchstone.gate.defaults import DEFAULT_RULES
+from torchstone.gate.defaults import CUSTOM_RULES, DEFAULT_RULES
 from torchstone.gate.rules import (
     RuleBook,
     decide_number,
@@ -125,6 +126,22 @@ def test_the_last_rule_that_fits_wins() -> None:
     book = RuleBook([parse_rule("graph_breaks=ignore"), parse_rule("graph_breaks@resnet*=count:lower:2")])
     assert book.find("graph_breaks", CASE) == Rule("count", better="lower", tolerance=2)
     assert book.find("graph_breaks", Case("vgg16", "performance")) == Rule("ignore")
+
+
+@pytest.mark.parametrize("order", [("defines", "does not"), ("does not", "defines")])
+def test_a_metric_that_only_some_benchmarks_define_has_the_rule_of_its_definition_in_any_order(
+    order: tuple[str, str],
+) -> None:
+    details = {"defines": MeasurementDetails(better="higher", unit="1/s"), "does not": None}
+    outcomes = tuple(
+        Outcome(Case(name, "performance"), "pass", (Measurement("tokens_per_second", (9.0,), details[name]),))
+        for name in order
+    )
+    book = RuleBook()
+    book.learn_from([Reading("r.jsonl", "run", run_of("r", outcomes), (2, 3))])
+    found = {name: book.find("tokens_per_second", Case(name, "performance")) for name in order}
+    assert found["does not"] is None
+    assert found["defines"] == CUSTOM_RULES["higher"]
 
 
 def test_a_rule_may_name_metrics_by_pattern() -> None:

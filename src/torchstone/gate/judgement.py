@@ -188,7 +188,7 @@ def _value(outcome: Outcome | None, metric: str) -> str | int | float | None:
     if outcome is None:
         return None
     value = outcome.value(metric)
-    if value is None:
+    if value is None or value == "":
         return outcome.status if outcome.status not in {PASSED, ""} else None
     return value
 

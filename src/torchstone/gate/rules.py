@@ -48,7 +48,7 @@ class RuleBook:
         self._for_all_cases: dict[str, Rule | None] = {}
         self._unused = {id(rule) for rule in self.rules if rule.asked and rule.rule.kind != "ignore"}
         self._files: tuple[Reading, ...] = ()
-        self._directions: dict[tuple[str, str], str] | None = None
+        self._directions: dict[str, dict[str, str]] | None = None
 
     def learn_from(self, readings: Iterable[Reading]) -> None:
         """Take the definitions of metrics that benchmarks report themselves from files; they are read when such a metric turns up."""
@@ -59,9 +59,16 @@ class RuleBook:
         """Return the better direction of a metric: ours, or as the first file that has it defines it; empty if unknown."""
         if metric in METRICS:
             return METRICS[metric].better
+        return self._known_directions().get(metric, {}).get(case.benchmark, "")
+
+    def _known_directions(self) -> dict[str, dict[str, str]]:
         if self._directions is None:
             self._directions = _read_directions(self._files)
-        return self._directions.get((metric, case.benchmark), "")
+        return self._directions
+
+    def _is_defined(self, metric: str) -> bool:
+        """Return whether some benchmark defines a metric: one that does not may have another rule."""
+        return metric not in METRICS and metric in self._known_directions()
 
     def find(self, metric: str, case: Case) -> Rule | None:
         """Return the rule for a metric of a case, or None if there is none."""
@@ -79,7 +86,7 @@ class RuleBook:
                 self._unused.discard(id(found))
                 return custom
         self._unused.discard(id(found))
-        if not scoped or scoped[0].case == "*":
+        if (not scoped or scoped[0].case == "*") and not self._is_defined(metric):
             self._for_all_cases[metric] = rule
         return rule
 
@@ -112,17 +119,17 @@ class RuleBook:
         return list(dict.fromkeys(r.metric for r in self.rules if r.rule.kind in NEEDS_NO_BASELINE))
 
 
-def _read_directions(readings: Iterable[Reading]) -> dict[tuple[str, str], str]:
+def _read_directions(readings: Iterable[Reading]) -> dict[str, dict[str, str]]:
     """Return the better direction of each metric that a benchmark reports, by metric and benchmark; the first file counts.
 
     If another file has another direction, the two numbers are not comparable (``gate.comparable``).
     """
-    found: dict[tuple[str, str], str] = {}
+    found: dict[str, dict[str, str]] = {}
     for reading in readings:
         for outcome in reading.run.outcomes:
             for each in outcome.measurements:
                 if (details := each.details) and (better := details.better):
-                    found.setdefault((each.metric, outcome.case.benchmark), better)
+                    found.setdefault(each.metric, {}).setdefault(outcome.case.benchmark, better)
     return found
 
 

@@ -133,6 +133,8 @@ class _Comparing:
             return [self._row(Verdict.INCONCLUSIVE, metric, base, new, f"not comparable: {why}")]
         self._claim(match.row.number, base, new)
         self._base.table.claim(match.row, 1)
+        if not base.outcome.status and not base.outcome.measurements:
+            return [self._row(Verdict.NEW, _main_metric(new), base, new, "BASE states nothing of this case")]
         self._pairs.append((base, new))
         return [*self._status_rows(base, new), *self._number_rows(base, new)]
 
@@ -331,8 +333,9 @@ def _main_metric(found: CaseOfSide) -> str:
 
 
 def _with_status(outcome: Outcome) -> Outcome:
-    """Return the outcome with a status: cases of a file without statuses passed."""
-    return outcome if outcome.status else structs.replace(outcome, status=PASSED)
+    """Return the outcome with a status: cases of a file without statuses passed, if it has numbers of them."""
+    states = outcome.status or not outcome.measurements
+    return outcome if states else structs.replace(outcome, status=PASSED)
 
 
 def _failure_reason(found: CaseOfSide) -> str:

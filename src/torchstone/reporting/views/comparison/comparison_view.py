@@ -12,7 +12,7 @@ from torchstone.analyze.evidence import PAIRED, Comparison
 from torchstone.analyze.sequential import fewest_pairs
 from torchstone.core.text.intervals import is_too_wide
 from torchstone.core.text.units import count_of, format_share
-from torchstone.core.vocabulary import ACCURACY, Verdict
+from torchstone.core.vocabulary import Verdict
 from torchstone.gate.judgement import MetricMean, Row
 from torchstone.reporting.dialects.text_report import round_lines
 from torchstone.reporting.svg.strip_plot import LARGEST, SMALLEST, TrialStrip
@@ -24,6 +24,7 @@ from torchstone.reporting.views.report_view import (
     change_of,
     describe_more,
     interval_of,
+    metric_name,
     quarantine_reason,
     value_text,
     without_evidence_text,
@@ -187,7 +188,7 @@ def _make_row(row: Row, report: CompareReport) -> ComparedRow:
     has_interval = found is not None and ratio is not None and found.low != found.high
     return ComparedRow(
         report.name_of(row.case),
-        "status" if row.metric == ACCURACY else row.metric,
+        metric_name(row),
         row.verdict,
         row.blocks,
         row.criteria.better if row.criteria else "",
