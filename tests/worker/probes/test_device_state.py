@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import textwrap
 from importlib import import_module
@@ -22,6 +23,7 @@ from torchstone.worker.machine.device_state.snapshots import (
     NoStateError,
     Snapshot,
     StateSource,
+    find_process,
 )
 from torchstone.worker.machine.device_state.watch import (
     MOST_READINGS,
@@ -72,8 +74,16 @@ def install_smi(folder: Path, rows: str, processes: str = "") -> None:
     )
 
 
+def ended_process() -> int:
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
+        process.wait()
+    return process.pid
+
+
 def test_nvidia_smi_tells_facts_clocks_power_and_processes(bin_folder: Path) -> None:
-    install_smi(bin_folder, HEALTHY, f"{UUID}, 4711, python\nGPU-other, 4712, python")
+    install_smi(
+        bin_folder, HEALTHY, f"{UUID}, 1, python\n{UUID}, {ended_process()}, python\nGPU-other, 2, python"
+    )
     found = NvidiaSmi(UUID.removeprefix("GPU-"), 0).snapshot()
     assert found == Snapshot(
         DeviceFacts(
@@ -87,7 +97,7 @@ def test_nvidia_smi_tells_facts_clocks_power_and_processes(bin_folder: Path) -> 
             mig=False,
         ),
         ReadingFound(1980.0, 3201.0, 431.17, 52.0),
-        (DeviceProcess(4711, "python"),),
+        (DeviceProcess(1, "python"),),  # what has ended meanwhile is left out
     )
 
 
@@ -283,13 +293,23 @@ def test_only_faults_count_as_throttling(reasons: tuple[str, ...], throttled: tu
 
 
 def snapshot_with(*pids: int) -> Snapshot:
-    return Snapshot(DeviceFacts(), ReadingFound(), tuple(DeviceProcess(pid, "python") for pid in pids))
+    found = (find_process(pid, "python") for pid in pids)
+    return Snapshot(DeviceFacts(), ReadingFound(), tuple(each for each in found if each))
 
 
 def test_other_processes_are_those_that_are_neither_this_one_nor_its_relatives() -> None:
     own = os.getpid()
     assert find_others(snapshot_with(own), snapshot_with(own, 1)) == ("python (process 1)",)
     assert find_others(snapshot_with(own), snapshot_with(own)) == ()
+
+
+def test_a_worker_of_the_same_run_that_has_ended_since_is_no_other_process() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as sibling:
+        before = snapshot_with(os.getpid(), sibling.pid)
+        sibling.communicate(b"\n")
+    assert before.processes is not None
+    assert [each.pid for each in before.processes] == [os.getpid(), sibling.pid]
+    assert find_others(before, snapshot_with(os.getpid())) == ()
 
 
 def test_processes_of_another_namespace_are_not_taken_for_others() -> None:

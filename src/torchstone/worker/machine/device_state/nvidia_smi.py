@@ -8,6 +8,7 @@ from torchstone.worker.machine.device_state.snapshots import (
     DeviceProcess,
     NoStateError,
     Snapshot,
+    find_process,
     name_reasons,
 )
 from torchstone.worker.machine.external_programs import ask
@@ -97,8 +98,8 @@ class NvidiaSmi:
         for line in answer.out.splitlines():
             device, pid, name = ([part.strip() for part in line.split(",", 2)] + ["", ""])[:3]
             if plain_uuid(device) == plain_uuid(uuid) and pid.isdecimal():
-                found.append(DeviceProcess(int(pid), name))
-        return tuple(found)
+                found.append(find_process(int(pid), name))
+        return tuple(each for each in found if each)
 
 
 def _facts(row: dict[str, str]) -> DeviceFacts:

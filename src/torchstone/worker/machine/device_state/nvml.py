@@ -12,6 +12,7 @@ from torchstone.worker.machine.device_state.snapshots import (
     DeviceProcess,
     NoStateError,
     Snapshot,
+    find_process,
     name_reasons,
 )
 from torchstone.worker.protocol.device_state_found import ReadingFound
@@ -97,10 +98,11 @@ class Nvml:
         listed = self._ask("nvmlDeviceGetComputeRunningProcesses", self._handle)
         if listed is None:
             return None
-        return tuple(
-            DeviceProcess(int(each.pid), _text(self._ask("nvmlSystemGetProcessName", each.pid)))
+        found = (
+            find_process(int(each.pid), _text(self._ask("nvmlSystemGetProcessName", each.pid)))
             for each in listed
         )
+        return tuple(each for each in found if each)
 
     def _throttled_for(self) -> dict[str, int]:
         """Return the nanoseconds of each reason since the driver was started, where it counts them."""

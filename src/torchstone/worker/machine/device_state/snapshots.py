@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from torchstone.worker.process_tree import ancestors_of
 from torchstone.worker.protocol.device_state_found import ReadingFound
 
 POWER_CAP = "power cap"
@@ -38,10 +40,29 @@ def name_reasons(bits: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class DeviceProcess:
-    """A process that uses a device."""
+    """A process that uses a device, with its ancestors at that moment: a worker of the same run may have ended by the time they are asked for."""
 
     pid: int
     name: str = ""
+    ancestors: tuple[int, ...] = ()
+
+
+def find_process(pid: int, name: str) -> DeviceProcess | None:
+    """Return a process that a tool lists; None if it has ended meanwhile, so that it can disturb nothing any more."""
+    ancestors = tuple(ancestors_of(pid))
+    if not ancestors and not _exists(pid):
+        return None
+    return DeviceProcess(pid, name, ancestors)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
 
 
 @dataclass(frozen=True)

@@ -119,5 +119,5 @@ def find_others(
     return tuple(
         f"{each.name or 'process'} (process {pid})"
         for pid, each in sorted(listed.items())
-        if pid != own and family.isdisjoint(ancestors_of(pid))
+        if pid != own and family.isdisjoint(each.ancestors)
     )
