@@ -117,3 +117,10 @@ def test_seed_is_the_same_for_all_sources_of_random_numbers() -> None:
         return random.random(), torch.rand(()).item(), float(numpy.random.rand())  # noqa: S311
 
     assert draw() == draw()
+
+
+@pytest.mark.parametrize(
+    ("name", "place"), [("cpu", ""), ("cuda:3", "cuda:3"), ("privateuseone", "privateuseone")]
+)
+def test_a_device_says_which_one_it_is_as_far_as_torch_knows(name: str, place: str) -> None:
+    assert Device(name).place == place

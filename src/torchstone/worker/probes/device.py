@@ -55,8 +55,11 @@ class Device:
         """Return which device this is, such as ``cuda:1``; empty for the CPU, of which there is one."""
         if self.type == "cpu":
             return ""
-        index = self.device.index
-        return f"{self.type}:{torch.accelerator.current_device_index() if index is None else index}"
+        index: int | None = self.device.index
+        if index is None:
+            with contextlib.suppress(RuntimeError):  # a private device need not be torch's accelerator
+                index = torch.accelerator.current_device_index()
+        return self.type if index is None else f"{self.type}:{index}"
 
     @property
     def synchronize(self) -> Callable[[], None]:
