@@ -128,6 +128,8 @@ def record_results(request: RecordRequest) -> RecordResult:
             first = []
             recorded += _record(connection, runs, folder if knows_git else "", request, cautions)
             batch = next(batches, [])
+        if request.in_batches:
+            connection.learn_sizes()
         place = connection.place
     cautions += _find_clocks_ahead(recorded)
     return RecordResult(place, tuple(recorded), merged(cautions))

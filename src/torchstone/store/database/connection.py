@@ -56,6 +56,9 @@ class Database(Protocol):
     def find_damage(self) -> list[str]:
         """Return what the database itself finds wrong with its files; usually nothing."""
 
+    def learn_sizes(self) -> None:
+        """Let the database count its rows after a bulk import, so that it plans queries well."""
+
     def give_back_space(self) -> None:
         """Return the space of removed rows to the system, as far as that takes no long lock."""
 
