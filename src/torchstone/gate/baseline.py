@@ -14,6 +14,8 @@ from torchstone.formats.merge import SETTABLE, is_selected, select
 _ANY_VARIANT = Variant()
 _WRONG_RESULTS = ("fail_accuracy", "not_bitwise_equivalent", "fail_batch_invariance")
 """Beginnings of the statuses of cases with wrong results; PyTorch's scripts append details to some of them."""
+HISTORY = "history"
+"""The kind of a baseline that is the last level of each series in a store, rather than a file."""
 MANY_ALIKE = 16
 """The number of rows with one name that are searched one by one; more are indexed."""
 

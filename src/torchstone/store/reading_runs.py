@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from msgspec import Struct, structs
 
-from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import (
     BY_CALLS,
@@ -21,7 +21,7 @@ from torchstone.core.records import (
     Revision,
     Run,
 )
-from torchstone.core.run_settings import environment_from, settings_from
+from torchstone.core.run_settings import Environment, environment_from, settings_from
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import METRICS
 from torchstone.store.database.connection import Database, Row, Value
@@ -90,9 +90,8 @@ class _StoredPoint(Struct, frozen=True):
 
 def read_run(connection: Database, run: StoredRun) -> Reading:
     """Return a run as it was recorded; after its raw data was pruned, with one number and its spread for each measurement."""
-    ((facts, settings, label, dirty),) = connection.query(
-        "SELECT e.facts, r.settings, v.label, v.dirty FROM runs r JOIN environments e ON e.id = r.environment_id"
-        " JOIN revisions v ON v.id = r.revision_id WHERE r.id = ?",
+    ((settings, label, dirty),) = connection.query(
+        "SELECT r.settings, v.label, v.dirty FROM runs r JOIN revisions v ON v.id = r.revision_id WHERE r.id = ?",
         (run.id,),
     )
     points = _read_points_of(connection, run)
@@ -109,7 +108,7 @@ def read_run(connection: Database, run: StoredRun) -> Reading:
         tuple(statuses),
         outcomes,
         Revision(run.commit, run.branch, None if dirty is None else bool(dirty), str(label)),
-        environment_from(msgspec.json.decode(str(facts))),
+        read_environment(connection, run),
         settings_from(msgspec.json.decode(str(settings))),
         run.finished,
         details.controls if details else (),
@@ -204,24 +203,48 @@ def _summarised(
 
 def _measurement(point: _StoredPoint) -> Measurement:
     """Return a measurement of one number, which stands for its trials."""
-    value: Number = point.value or 0.0
-    known = METRICS.get(point.metric)
-    if float(value).is_integer() and (known.is_counted if known else point.better == "equal"):
-        value = int(value)
-    counter, start, cache, definition = point.method
+    details = structs.replace(
+        details_of(point.metric, point.unit, point.better, point.method),
+        spread=point.spread,
+        spread_trials=point.trials if point.trials > 1 else None,
+    )
+    value = exact_number(point.value or 0.0, point.metric, point.better)
+    return Measurement(point.metric, (value,), None if details == NO_DETAILS else details)
+
+
+def details_of(metric: str, unit: str, better: str, method: tuple[str, str, str, str]) -> MeasurementDetails:
+    """Return what a series says about its measurements: how they were taken, and how a metric of a benchmark's own is defined."""
+    counter, start, cache, definition = method
     is_definition = definition in {BY_TIMERS, BY_CALLS}
-    details = MeasurementDetails(
+    is_own = metric not in METRICS
+    return MeasurementDetails(
         start,
         cache,
         counter,
         definition if is_definition else "",
         "" if is_definition else definition,
-        spread=point.spread,
-        spread_trials=point.trials if point.trials > 1 else None,
-        better="" if known or point.better not in {"higher", "lower", "equal"} else point.better,  # type: ignore[arg-type]  # one of these words
-        unit="" if known else point.unit,
+        better=better if is_own and better in {"higher", "lower", "equal"} else "",  # type: ignore[arg-type]  # one of these words
+        unit=unit if is_own else "",
     )
-    return Measurement(point.metric, (value,), None if details == MeasurementDetails() else details)
+
+
+def is_counted(metric: str, better: str) -> bool:
+    """Return whether values of a metric do not vary by chance."""
+    known = METRICS.get(metric)
+    return known.is_counted if known else better == "equal"
+
+
+def exact_number(value: float, metric: str, better: str) -> Number:
+    """Return a value as it was measured: a whole number for a count."""
+    return int(value) if is_counted(metric, better) and float(value).is_integer() else value
+
+
+def read_environment(connection: Database, run: StoredRun) -> Environment:
+    """Return the environment of a run."""
+    ((facts,),) = connection.query(
+        "SELECT e.facts FROM runs r JOIN environments e ON e.id = r.environment_id WHERE r.id = ?", (run.id,)
+    )
+    return environment_from(msgspec.json.decode(facts))
 
 
 def _damaged(connection: Database, run: StoredRun, error: ValueError) -> InputError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -18,14 +19,14 @@ from torchstone.api.judging.judged_result import JudgedResult
 from torchstone.api.judging.verdicts_and_quarantine import find_quarantine, parse_verdicts
 from torchstone.api.requests import Sources, make_request
 from torchstone.api.showing import show_rows
-from torchstone.api.sources import list_baselines, names_of, read_input, read_inputs
+from torchstone.api.sources import Input, list_baselines, names_of, read_input, read_inputs
 from torchstone.core.config import POLICIES, ConfigFile, load_config, parse_rule
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Reading
 from torchstone.core.upstream import find_version, platforms_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.formats.merge import merge, no_match, require_results
-from torchstone.gate.baseline import Baseline, require_common_probe, select_pair
+from torchstone.gate.baseline import HISTORY, Baseline, require_common_probe, select_pair
 from torchstone.gate.blocking_policy import Policy, make_policy
 from torchstone.gate.checking.against_baseline import check_against_baseline
 from torchstone.gate.criteria import looks_of
@@ -132,7 +133,7 @@ def _judge(request: CheckRequest, conditions: Conditions) -> Report:
     """Read all files, and judge them."""
     readings = read_inputs(request.results, request.kind, request.axes)
     require_results(readings, request.kind)
-    expected = [read_input(each, request.baseline_kind) for each in request.baselines]
+    expected = [_read_baseline(each, readings, request) for each in request.baselines]
     chosen, selected = select_pair(readings, expected, request.only)
     results = merge(chosen)
     if request.only and not any(reading.run.plan for reading in (*chosen, *selected)):
@@ -161,6 +162,17 @@ def _judge(request: CheckRequest, conditions: Conditions) -> Report:
 
         judgement = add_findings(judgement, results, selected, request)
     return Report(judgement, context)
+
+
+def _read_baseline(given: Input, readings: Sequence[Reading], request: CheckRequest) -> Reading:
+    """Read a baseline: a file, or ``history``, which is in a store."""
+    if isinstance(given, str) and given.partition(":")[0] == HISTORY:  # start-up: only this needs a store
+        history = import_module("torchstone.api.keeping.history_baseline")
+        if history.is_history(given):
+            asked = history.HistoryRequest(given, tuple(readings), request.store, request.config)
+            found: Reading = history.read_history(asked)
+            return found
+    return read_input(given, request.baseline_kind)
 
 
 def probes_of(readings: Sequence[Reading]) -> dict[str, frozenset[str]]:

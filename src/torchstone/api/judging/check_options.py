@@ -29,4 +29,5 @@ class CheckOptions(TypedDict, total=False):
     cross_environment: bool
     history: Texts
     as_of: date
+    store: str
     config: Path

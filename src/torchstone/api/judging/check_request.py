@@ -9,10 +9,11 @@ from msgspec import Struct
 
 from torchstone.api.requests import command_words
 from torchstone.api.sources import Axes, Input
+from torchstone.core.text.redaction import redact
 
 
 class CheckRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Results to judge, baselines, rules and policy. Without ``keep_passing``, passing rows are only counted."""
+    """Results to judge, baselines, rules and policy. ``store`` is where the baseline ``history`` is. Without ``keep_passing``, passing rows are only counted."""
 
     results: tuple[Input, ...] = ()
     baselines: tuple[Input, ...] = ()
@@ -33,6 +34,7 @@ class CheckRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     history: tuple[str, ...] = ()
     as_of: date | None = None
     config: str | None = None
+    store: str = ""
     keep_passing: bool = True
 
 
@@ -58,6 +60,7 @@ def _in_order(request: CheckRequest) -> Iterator[tuple[str, object]]:
     yield "--platform", request.platforms
     yield "--set", request.axes
     yield "--kind", request.kind
+    yield "--store", redact(request.store)
     yield "--baseline-kind", request.baseline_kind
     yield "--compare-anyway", request.compare_anyway
     yield "--cross-environment", request.cross_environment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from msgspec import Struct, structs
@@ -17,7 +18,7 @@ from torchstone.core.records import Case, Outcome, Reading, Run
 from torchstone.core.run_settings import Settings
 from torchstone.core.text.units import clock_text, count_of
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.baseline import Baseline
+from torchstone.gate.baseline import HISTORY, Baseline
 from torchstone.gate.disturbance import is_all_disturbed
 from torchstone.gate.judgement import Row
 from torchstone.measure.deciding import TRIALS_AT_LOOKS, Deciding
@@ -44,6 +45,12 @@ def plan_judging(request: RunRequest) -> Judging | None:
         raise UsageError(
             "--decide requires a baseline", advice="add --baseline FILE, or set one in torchstone.toml"
         )
+    for each in baselines:
+        if isinstance(each, str) and each.partition(":")[0] == HISTORY and not os.path.exists(each):
+            advice = f"record the run, then judge it: torchstone check RUNFILE --baseline {each}"
+            raise UsageError(
+                f"--baseline {each}: only 'torchstone check' judges by the history", advice=advice
+            )
     read = tuple(read_input(each) for each in baselines)
     within = (request.decide_within or USUAL_SECONDS) if request.decide else None
     return Judging(CheckRequest(baselines=read, policy=request.policy), within)

@@ -57,6 +57,26 @@ def find_heights(folder: str, commits: Iterable[str], known: Mapping[str, int]) 
     return here | {each: found[each] for each in wanted if each in found}
 
 
+_MAIN = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
+"""Names of the main branch, the likeliest first."""
+
+
+def find_merge_base(folder: str, commit: str) -> str:
+    """Return the commit where a branch left the main branch: on the main branch, the commit itself; empty if it is not known."""
+    known = resolve_commits(folder, [commit, *_MAIN])
+    main = next((known[name] for name in _MAIN if name in known), "")
+    if not main or commit not in known:
+        return ""
+    answer = ask_git(["merge-base", known[commit], main], folder, _WALK_WITHIN)
+    return answer.out.strip() if answer.code == 0 else ""
+
+
+def list_ancestors(folder: str, commit: str) -> set[str]:
+    """Return a commit and all its ancestors."""
+    answer = ask_git(["rev-list", commit], folder, _WALK_WITHIN)
+    return set(answer.out.split()) if answer.code == 0 else set()
+
+
 def _walk(folder: str, commits: Sequence[str], known: Mapping[str, int]) -> dict[str, int]:
     """Return the heights of commits and their ancestors down to known commits; empty if these do not suffice."""
     asked = "".join(f"{each}\n" for each in (*commits, *(f"^{each}" for each in known)))

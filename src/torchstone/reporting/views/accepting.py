@@ -14,11 +14,13 @@ from torchstone.core.environments import differences
 from torchstone.core.records import Reading
 from torchstone.core.text.units import clock_text
 from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, Verdict
-from torchstone.gate.baseline import expects_status
+from torchstone.gate.baseline import HISTORY, expects_status
 from torchstone.gate.disturbance import is_all_disturbed
 from torchstone.gate.judgement import Row
 from torchstone.gate.rules import NEEDS_NO_BASELINE, RuleBook, numbers_count
 from torchstone.gate.weigh import NO_INTERVAL
+
+_ACCEPTED = frozenset({Verdict.NEW, Verdict.MISSING, Verdict.REGRESSION, Verdict.IMPROVEMENT})
 
 
 class Acceptance(Struct, frozen=True):
@@ -67,6 +69,10 @@ def find_advice(row: Row, acceptance: Acceptance, baseline: str, results: str) -
         if row.verdict is Verdict.INCONCLUSIVE:
             return AcceptAdvice(None, _advise_on_undecided(row))
         return AcceptAdvice(None, "fix the case, or change the rule: its limit does not come from a baseline")
+    if acceptance.kinds.get(baseline) == HISTORY and row.verdict in _ACCEPTED:
+        return AcceptAdvice(
+            None, "once it is on that branch, record its runs: their level becomes the baseline"
+        )
     match row.verdict:
         case Verdict.NEW:
             return _advise_on_new(row, acceptance, baseline, results)

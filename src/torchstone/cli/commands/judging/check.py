@@ -51,7 +51,7 @@ OPTIONS = (
         "--baseline",
         "baselines",
         "PATH",
-        "Baseline file, or a folder of them. Repeatable.",
+        "Baseline file, a folder of them, or a level of the store: history, history:BRANCH or history:RUN. Repeatable.",
         multiple=True,
         section=INPUT,
     ),
@@ -119,6 +119,7 @@ def check(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (t
       torchstone check perf.csv --rule speedup=floor:1.2
       torchstone check --actual a.csv --expected e.csv --policy upstream
       torchstone check run.jsonl --baseline expected.csv --record
+      torchstone check run.jsonl --baseline history:main
 
     \b
     Exit codes:
