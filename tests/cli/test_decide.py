@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -32,6 +33,7 @@ class Weather:
         self.disturbed = 0
         self.measured: list[str] = []
         self.crash_at = 0
+        self.stop_at = 0
 
     def _noise(self) -> float:
         return 1 + self._chance.gauss(0, 0.01)
@@ -40,6 +42,8 @@ class Weather:
         self.measured.append(job.benchmark)
         if len(self.measured) == self.crash_at:
             return crashes()
+        if len(self.measured) == self.stop_at:
+            signal.raise_signal(signal.SIGINT)
         slow = self.slow.get(job.benchmark, 1.0)
         is_disturbed = len(self.measured) <= self.disturbed
         return passes(
@@ -125,6 +129,40 @@ def test_disturbed_trials_decide_nothing_and_are_measured_again(
     ran = decide()
     assert ran.code == 0, ran.out
     assert trials_of(tmp_path, "steady") >= 2
+
+
+def test_a_baseline_of_another_machine_is_not_decided_by_measuring_again(
+    decide: Decide, baseline: str, weather: Weather, tmp_path: Path
+) -> None:
+    head, *rest = (tmp_path / baseline).read_text().splitlines()
+    told = json.loads(head)
+    told["environment"]["machine"]["cpu"]["model"] = "another one"
+    (tmp_path / baseline).write_text("\n".join([json.dumps(told, separators=(",", ":")), *rest, ""]))
+    weather.disturbed = 2
+    ran = decide()
+    assert (ran.code, len(weather.measured)) == (1, 2)
+    assert ran.out.startswith("UNDECIDED: ") or "\nUNDECIDED: " in ran.out
+    said = " ".join(ran.out.split())
+    assert "not comparable: " in said
+    assert "another one" in said
+    assert "on a quiet machine: a disturbed time decides nothing" not in said
+
+
+def test_a_run_that_is_stopped_while_it_decides_can_be_resumed(
+    decide: Decide, torchstone: Command, weather: Weather, tmp_path: Path
+) -> None:
+    weather.slow = {"slowed": 1.5}
+    weather.stop_at = 4
+    stopped = decide()
+    assert stopped.code == 130
+    assert "not all of them are decided; resume with" in stopped.err
+    assert "torchstone run --resume new.jsonl --baseline base.jsonl --decide" in stopped.err
+    done = trials_of(tmp_path, "slowed")
+    assert not read_run(tmp_path / "new.jsonl").run.finished
+    ran = torchstone("run", "--resume", "new.jsonl", "--baseline", "base.jsonl", "--decide")
+    assert ran.code == 1, ran.err
+    assert trials_of(tmp_path, "slowed") > done
+    assert read_run(tmp_path / "new.jsonl").run.finished
 
 
 def test_a_time_that_is_spent_leaves_it_undecided(decide: Decide, weather: Weather) -> None:

@@ -18,13 +18,24 @@ from msgspec import structs
 
 import torchstone
 from conftest import Command, WriteFile
-from run_pairs import DEFINITIONS, PairMaker, RunPair, make_reading, pairing_of, random_contests, random_pair
+from run_pairs import (
+    DEFINITIONS,
+    VARIANT,
+    PairMaker,
+    RunPair,
+    make_reading,
+    pairing_of,
+    random_contests,
+    random_pair,
+)
 from torchstone.api.files.report import ReportRequest, make_report
 from torchstone.api.judging.check import CheckResult, check_results
 from torchstone.api.judging.check_request import CheckRequest
 from torchstone.api.judging.compare import CompareRequest, CompareResult, compare_results
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.errors import UsageError
-from torchstone.core.records import Case, Measurement, Reading
+from torchstone.core.records import Case, Measurement, Outcome, Reading, Run
+from torchstone.core.run_file import encode_run
 from torchstone.core.vocabulary import Verdict
 from torchstone.formats import FORMATS
 from torchstone.gate.apply_quarantine import Exemptions
@@ -274,6 +285,24 @@ def test_a_result_whose_baseline_row_states_nothing_is_new_to_check_and_compare(
         ran = torchstone(*command, "--format", "json")
         rows = {row["name"]: row["verdict"] for row in json.loads(ran.out)["rows"]}
         assert (ran.code, rows["second"]) == (1, "new")
+
+
+def test_the_numbers_of_trials_before_a_failure_are_not_shown_as_its_result(
+    torchstone: Command, write: WriteFile
+) -> None:
+    case = Case("flips", "performance", "smoke", VARIANT)
+    for name, status, speedup in (("base.jsonl", "pass", 1.5), ("new.jsonl", "fail_to_run", 7.75)):
+        found = Measurement("speedup", (speedup, speedup), MeasurementDetails(trials=(1, 1)))
+        write(name, encode_run(Run("x", (case,), (Outcome(case, status, (found,)),))))
+    for command in (
+        ("check", "new.jsonl", "--baseline", "base.jsonl"),
+        ("compare", "base.jsonl", "new.jsonl"),
+    ):
+        ran = torchstone(*command, "--format", "json")
+        (row,) = json.loads(ran.out)["rows"]
+        assert (ran.code, row["verdict"]) == (1, "regression")
+        assert "fail_to_run" in row["detail"]
+        assert "7.7" not in row["detail"]
 
 
 def test_what_was_disturbed_is_neither_red_nor_green(tmp_path: Path) -> None:

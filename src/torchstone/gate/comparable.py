@@ -25,6 +25,8 @@ MOST_NAMED = 4
 VERSION = "benchmark_version"
 METHOD_KEYS = tuple(NO_DETAILS.methods())
 """The details of a measurement that say how it was measured, besides its counter."""
+NOT_COMPARABLE = "not comparable: "
+"""The beginning of the reason of a row whose sides were measured in different ways or places: more trials do not decide it."""
 _VERSION_LENGTH = 12  # asv names versions by hashes
 
 _METHOD_TEXTS = {

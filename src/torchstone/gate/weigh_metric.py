@@ -8,7 +8,7 @@ from torchstone.analyze.evidence import VALUE, Comparison, Evidence
 from torchstone.core.records import Case, Measurement, Outcome, Reading, Rule
 from torchstone.core.run_settings import Settings
 from torchstone.core.vocabulary import METRICS
-from torchstone.gate.comparable import Comparability, EnvironmentGap, depends_on_environment
+from torchstone.gate.comparable import NOT_COMPARABLE, Comparability, EnvironmentGap, depends_on_environment
 from torchstone.gate.criteria import CompareSettings, Criteria, MetricCriteria, criteria_of_run
 from torchstone.gate.disturbance import describe_disturbance, find_host_bound, steady_part
 from torchstone.gate.rules import SHARES
@@ -106,7 +106,7 @@ class MetricWeigher:
         why = self._comparability.obstacle(gap, after.metric, after, before)
         self.is_held_back = self.is_held_back or bool(gap and why == gap.why)
         why = why or self._mixed_methods(before) or self._mixed_methods(after)
-        return f"not comparable: {why}" if why else ""
+        return f"{NOT_COMPARABLE}{why}" if why else ""
 
     def _mixed_methods(self, measurement: Measurement) -> str:
         """Say how the trials of one side were measured differently; different counters matter even with --compare-anyway."""

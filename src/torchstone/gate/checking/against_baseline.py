@@ -30,7 +30,7 @@ from torchstone.gate.baseline import (
 from torchstone.gate.blocking_policy import upstream_metrics
 from torchstone.gate.checking.metric_rows import CheckedCase, CheckedFiles, MetricRows, failure_reason
 from torchstone.gate.checking.tally import Tally
-from torchstone.gate.comparable import Comparability
+from torchstone.gate.comparable import NOT_COMPARABLE, Comparability
 from torchstone.gate.criteria import looks_of
 from torchstone.gate.judgement import Conditions, Judgement, Row
 from torchstone.gate.rules import BY_OWN_MARGIN, NEEDS_NO_BASELINE, statuses_agree
@@ -117,7 +117,7 @@ class _Check:
             self._baseline.touch(expected)
             metric = main_metric(expected.outcome)
             reasons = (each.against("expected") for each in match.differences)
-            detail = f"not comparable: {'; '.join(reasons)}"
+            detail = f"{NOT_COMPARABLE}{'; '.join(reasons)}"
             row = self.tally.make_row(
                 Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected.outcome, detail=detail
             )
@@ -213,8 +213,9 @@ class _Check:
             if metric != ACCURACY:
                 unknown = outcome.status == FAILED
                 detail = "the file does not say why" if unknown else f"the case failed: {outcome.status}"
+        shown = structs.replace(outcome, measurements=()) if outcome.measurements else outcome
         return self.tally.make_row(
-            verdict, outcome.case, metric, outcome, expected, rule, detail, covered_as=ACCURACY
+            verdict, outcome.case, metric, shown, expected, rule, detail, covered_as=ACCURACY
         )
 
     def _rules_of(self, outcome: Outcome, expected: Outcome) -> dict[str, Rule | None]:

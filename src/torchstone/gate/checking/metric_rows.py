@@ -14,7 +14,7 @@ from torchstone.gate.baseline import has_numbers, is_single_count, measurement_o
 from torchstone.gate.blocking_policy import UPSTREAM_COUNTS
 from torchstone.gate.checking.near_edges import NearEdge, find_near_limit, near_edge_cautions
 from torchstone.gate.checking.tally import Tally
-from torchstone.gate.comparable import Comparability, EnvironmentGap, depends_on_environment
+from torchstone.gate.comparable import NOT_COMPARABLE, Comparability, EnvironmentGap, depends_on_environment
 from torchstone.gate.criteria import CompareSettings, Criteria
 from torchstone.gate.disturbance import describe_disturbance, steady_part
 from torchstone.gate.judge import judge, judge_alone
@@ -123,7 +123,7 @@ class MetricRows:
         if wanted is not None and not checked.numbers_count:
             return None
         if checked.ended_as and self._needs_whole(metric, rule):
-            detail = f"not comparable: the baseline ended as {checked.ended_as}"
+            detail = f"{NOT_COMPARABLE}the baseline ended as {checked.ended_as}"
             return self._tally.make_row(
                 Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected, rule, detail
             )
@@ -251,7 +251,7 @@ class MetricRows:
     def _judge_as_upstream(self, rule: Rule, found: Measurement, wanted: Measurement) -> JudgedNumber:
         """Judge a single value by the limits of its rule, as PyTorch's own scripts do."""
         why = self._comparability.obstacle(None, found.metric, found, wanted)
-        obstacle = f"not comparable: {why}" if why else ""
+        obstacle = f"{NOT_COMPARABLE}{why}" if why else ""
         comparison = weigh(value_of(wanted), value_of(found), obstacle=obstacle)
         return JudgedNumber(comparison, judge(comparison, rule, self._policy, found.metric, wanted.margin))
 

@@ -12,7 +12,7 @@ from torchstone.core.errors import InputError
 from torchstone.core.records import Case, Measurement, Number, Outcome, Rule
 from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
 from torchstone.gate.baseline import has_ended_well, has_numbers, is_single_count
-from torchstone.gate.comparable import Comparability, EnvironmentGap, depends_on_environment
+from torchstone.gate.comparable import NOT_COMPARABLE, Comparability, EnvironmentGap, depends_on_environment
 from torchstone.gate.comparing.overview import (
     environment_differences,
     file_cautions,
@@ -130,7 +130,7 @@ class _Comparing:
             self._base.table.touch(match.row)
             why = "; ".join(each.against("in BASE") for each in match.differences)
             metric = _main_metric(new)
-            return [self._row(Verdict.INCONCLUSIVE, metric, base, new, f"not comparable: {why}")]
+            return [self._row(Verdict.INCONCLUSIVE, metric, base, new, f"{NOT_COMPARABLE}{why}")]
         self._claim(match.row.number, base, new)
         self._base.table.claim(match.row, 1)
         if not base.outcome.status and not base.outcome.measurements:
@@ -233,7 +233,7 @@ class _Comparing:
                 yield self._row(verdict, metric, base, new, why)
             elif ended_as and depends_on_environment(metric):
                 yield self._row(
-                    Verdict.INCONCLUSIVE, metric, base, new, f"not comparable: BASE ended as {ended_as}"
+                    Verdict.INCONCLUSIVE, metric, base, new, f"{NOT_COMPARABLE}BASE ended as {ended_as}"
                 )
             elif metric in wrong:
                 yield self._row(Verdict.INVALID, metric, base, new, wrong[metric])

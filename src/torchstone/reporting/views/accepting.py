@@ -15,6 +15,7 @@ from torchstone.core.records import Reading
 from torchstone.core.text.units import clock_text
 from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, Verdict
 from torchstone.gate.baseline import HISTORY, expects_status
+from torchstone.gate.comparable import NOT_COMPARABLE
 from torchstone.gate.disturbance import is_all_disturbed
 from torchstone.gate.judgement import Row
 from torchstone.gate.rules import NEEDS_NO_BASELINE, RuleBook, numbers_count
@@ -100,7 +101,7 @@ def _advise_on_undecided(row: Row) -> str:
             for name, outcome in (("it", row.new), ("the baseline", row.base))
             if is_all_disturbed(outcome, row.metric)
         ]
-        if disturbed:
+        if disturbed and not row.detail.startswith(NOT_COMPARABLE):
             both = " and ".join(disturbed)
             return f"measure {both} again on a quiet machine: a disturbed time decides nothing"
         if row.detail == NO_INTERVAL or (row.new and row.new.why_left_out(row.metric)):
