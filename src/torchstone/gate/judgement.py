@@ -144,8 +144,10 @@ class Row(Struct, frozen=True, gc=False):
     @property
     def margin(self) -> float | None:
         """The margin that the baseline row states."""
-        found = (m for m in self.base.measurements if m.metric == self.metric) if self.base else ()
-        return next((m.margin for m in found), None)
+        for measurement in self.base.measurements if self.base else ():
+            if measurement.metric == self.metric:
+                return measurement.margin
+        return None
 
     @property
     def ratio(self) -> float | None:

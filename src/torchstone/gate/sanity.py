@@ -21,7 +21,8 @@ _RELATED = frozenset(f"{name}{ending}" for name in _COUNTED for ending in ("", "
     "calls_captured",
 }
 """The metrics whose values are checked against each other."""
-_DEPENDENT = frozenset(f"{name}_tree" for name in _COUNTED) | {
+_TREES = frozenset(f"{name}_tree" for name in _COUNTED)
+_DEPENDENT = _TREES | {
     "unique_graph_breaks",
     "calls_captured",
     "compression_ratio",
@@ -40,11 +41,13 @@ def find_inconsistencies(measurements: tuple[Measurement, ...]) -> Iterator[tupl
     """Yield the metrics whose values cannot be right, and why."""
     finite = measurements
     for measurement in measurements:
-        samples = measurement.samples
-        least = samples[0] if len(samples) == 1 else min(samples)
-        if 0 < least < math.inf and (len(samples) == 1 or _is_finite(measurement)):
+        samples, metric = measurement.samples, measurement.metric
+        is_single = len(samples) == 1  # as in the large tables of other tools
+        least = samples[0] if is_single else min(samples)
+        if is_single and (0 < least < math.inf or (least == 0 and metric not in _NEVER_ZERO)):
             continue
-        metric = measurement.metric
+        if 0 < least < math.inf and _is_finite(measurement):
+            continue
         if not _is_finite(measurement):
             finite = tuple(each for each in finite if each is not measurement)
             yield metric, "a sample is not a finite number"
@@ -64,7 +67,7 @@ def _is_finite(measurement: Measurement) -> bool:
 
 def _check_relations(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str, str]]:
     """Yield metrics whose values contradict those of others."""
-    values = {each.metric: each.value for each in measurements if each.metric in _RELATED}
+    values = {each.metric: _value_of(each) for each in measurements if each.metric in _RELATED}
     breaks, unique = values.get("graph_breaks"), values.get("unique_graph_breaks")
     if breaks is not None and unique is not None and unique > breaks:
         yield (
@@ -74,7 +77,13 @@ def _check_relations(measurements: tuple[Measurement, ...]) -> Iterator[tuple[st
     if values.get("unique_graphs") == 0 and values.get("calls_captured", 0) > 0:
         yield "calls_captured", f"{format_number(values['calls_captured'])} calls captured without any graph"
     yield from _check_compression(measurements)
-    yield from _check_trees(values)
+    if not _TREES.isdisjoint(values):
+        yield from _check_trees(values)
+
+
+def _value_of(measurement: Measurement) -> Number:
+    samples = measurement.samples
+    return samples[0] if len(samples) == 1 else measurement.value
 
 
 def _check_trees(values: dict[str, Number]) -> Iterator[tuple[str, str]]:
@@ -89,7 +98,11 @@ def _check_trees(values: dict[str, Number]) -> Iterator[tuple[str, str]]:
 
 def _check_compression(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str, str]]:
     """Check the compression ratio of each trial; medians may come from different trials."""
-    trials = {each.metric: each.trial_values for each in measurements if each.metric in _OF_MEMORY}
+    trials = {
+        each.metric: each.samples if len(each.samples) == 1 else each.trial_values
+        for each in measurements
+        if each.metric in _OF_MEMORY
+    }
     if len(trials) < len(_OF_MEMORY) or len({len(values) for values in trials.values()}) > 1:
         return
     for eager, compiled, ratio in zip(*(trials[metric] for metric in _OF_MEMORY), strict=True):

@@ -121,7 +121,7 @@ class Tally:
             if self._conditions.keep_quiet:
                 self._rows += rows
             counts.add(len(rows), planned=True, judged=True)
-            counts.points += sum(map(self._is_point, rows))
+            counts.points += self._count_points(rows)
             return
         verdicts = {row.verdict for row in rows}
         if self._upstream and verdicts == {Verdict.MISSING} and not any(row.blocks for row in rows):
@@ -132,7 +132,7 @@ class Tally:
         counts.add(
             len(rows), planned=planned or not unexpected, judged=any(row.new is not None for row in rows)
         )
-        counts.points += sum(map(self._is_point, rows))
+        counts.points += self._count_points(rows)
         is_red = any(row.blocks and row.verdict is not Verdict.INCONCLUSIVE for row in rows)
         counts.red += is_red
         counts.undecided += not is_red and any(row.is_undecided for row in rows)
@@ -160,9 +160,9 @@ class Tally:
             tuple(self._ignored),
         )
 
-    def _is_point(self, row: Row) -> bool:
-        """Return whether a row was judged without evidence; upstream's own scripts know of none."""
-        return row.comparison is not None and not self._upstream and is_without_evidence(row)
+    def _count_points(self, rows: Sequence[Row]) -> int:
+        """Return the number of rows judged without evidence; upstream's own scripts know of none."""
+        return 0 if self._upstream else sum(map(is_without_evidence, rows))
 
     def _judge_pending(self) -> None:
         """Judge all drafts together, and put their cases where they belong among those that were judged at once."""
