@@ -95,14 +95,15 @@ def _by_criteria(found: Comparison, criteria: Criteria, policy: Policy, metric: 
     if found.obstacle:
         verdict = Verdict.INVALID if found.wrong else Verdict.INCONCLUSIVE
         return Ruling(verdict, policy.blocks(verdict), found.obstacle)
-    family = criteria.family or Family(found.p_value, criteria.alpha)
+    family = criteria.family
     relevance = relevance_of(found, criteria)
     if found.method == VALUE:
         certain = relevance == BEYOND
     elif found.method == EXACT:
         certain = found.low > 1 or found.high < 1
     else:
-        certain = family.adjusted is not None and family.adjusted <= criteria.alpha
+        adjusted = family.adjusted if family else found.p_value
+        certain = adjusted is not None and adjusted <= criteria.alpha
         certain = certain and (relevance == BEYOND or not criteria.holds_noise)
     verdict, detail, levels = Verdict.INCONCLUSIVE, "", None
     if relevance == WITHIN:
@@ -111,7 +112,7 @@ def _by_criteria(found: Comparison, criteria: Criteria, policy: Policy, metric: 
         detail = _TRIALS_OVERLAP
     elif not certain:
         detail = _why_uncertain(found, criteria)
-        levels = criteria.alpha, family.level
+        levels = criteria.alpha, family.level if family else criteria.alpha
     elif not criteria.better:
         detail = _NO_DIRECTION.format(metric=metric)
     else:
@@ -141,7 +142,7 @@ def relevance_of(comparison: Comparison, criteria: Criteria) -> str:
     interval, limits = (comparison.low, comparison.high), criteria.limits
     if comparison.method == VALUE:
         interval = comparison.ratio, comparison.ratio
-    if comparison.method in {EXACT, VALUE} and criteria.tolerance:
+    if criteria.tolerance and comparison.method in {EXACT, VALUE}:
         base, new = comparison.base.values, comparison.new.values
         interval = min(new) - max(base), max(new) - min(base)
         limits = -criteria.tolerance, criteria.tolerance

@@ -103,7 +103,7 @@ def _check_compression(measurements: tuple[Measurement, ...]) -> Iterator[tuple[
         for each in measurements
         if each.metric in _OF_MEMORY
     }
-    if len(trials) < len(_OF_MEMORY) or len({len(values) for values in trials.values()}) > 1:
+    if len(trials) < len(_OF_MEMORY) or len(set(map(len, trials.values()))) > 1:
         return
     for eager, compiled, ratio in zip(*(trials[metric] for metric in _OF_MEMORY), strict=True):
         if min(eager, compiled) < _SMALLEST_MEMORY:

@@ -110,14 +110,14 @@ class Tally:
         """Count and keep the rows of one case. ``planned`` says that a plan names the case."""
         if not rows:
             return
-        if any(row.is_draft for row in rows):
-            self._pending.append(_PendingCase(len(self._rows), tuple(rows), planned))
-            return
-        counts = self._counts
+        are_quiet = True
         for row in rows:
-            if not row.is_quiet:
-                break
-        else:
+            if row.is_draft:
+                self._pending.append(_PendingCase(len(self._rows), tuple(rows), planned))
+                return
+            are_quiet = are_quiet and row.is_quiet
+        counts = self._counts
+        if are_quiet:
             if self._conditions.keep_quiet:
                 self._rows += rows
             counts.add(len(rows), planned=True, judged=True)
