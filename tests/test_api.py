@@ -35,7 +35,7 @@ CAPABILITIES = {
         "read",
         "convert",
     ),
-    *("ab", "selftest", "cachebench", "pr_time", "main"),
+    *("ab", "selftest", "cachebench", "pr_time", "main", "record", "series"),
 }
 HOSTILE = "<script>alert(1)</script>"
 

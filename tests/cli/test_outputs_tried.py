@@ -22,6 +22,7 @@ from torchstone.core.errors import InputError
 _READ = {
     "--durations", "--compare-outputs", "--load-artifacts", "--baseline", "--actual", "--expected", "--quarantine", "--history",
     "--config", "--base", "--new", "--learn-margins",
+    "--store",  # a database: it is opened before anything is measured (tests/cli/test_record.py)
 }  # fmt: skip
 # Options that name a file to be changed: each is opened, or written to, before the command does anything that takes time.
 _CHANGED_AT_ONCE = {("run", "--resume"), ("quarantine add", "--file"), ("quarantine remove", "--file")}

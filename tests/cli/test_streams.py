@@ -67,6 +67,8 @@ QUICK = {
     "check good.csv --baseline good.csv --format github -o -": 0,
     "list --json": 0,
     "quarantine list": 0,
+    "record good.csv --revision r1 --store kept.db": 0,
+    "store info --store gone.db": 2,
     "repro good.csv alpha": 2,
     "ab": 2,
     "cachebench --nonsense": 2,

@@ -138,6 +138,15 @@ def test_one_process_has_the_noise_that_the_other_side_shows() -> None:
         assert row.verdict is (Verdict.REGRESSION if shown is calm else Verdict.INCONCLUSIVE)
 
 
+def test_device_times_of_one_process_are_weighed_against_trials() -> None:
+    """Their interval allows for other processes: there is no usual noise that trials could exceed."""
+    trials = Measurement("device_speedup", (1.5, 1.501, 1.499), MeasurementDetails(trials=(1, 1, 1)))
+    for value, verdict in ((1.5, Verdict.PASS), (1.2, Verdict.REGRESSION)):
+        details = MeasurementDetails(interval=(0.995 * value, 1.005 * value), confidence=0.95)
+        one = Measurement("device_speedup", (value,), details)
+        assert [row.verdict for row in check(reading("n", one), reading("b", trials)).rows] == [verdict]
+
+
 def test_a_change_is_not_certain_by_an_assumption_about_noise() -> None:
     """Three times the usual noise is much, if the noise is as usual here; two processes do not show that."""
     base, new = reading("b", speedup(1.5)), reading("n", speedup(1.5 * 0.958))

@@ -21,6 +21,7 @@ from torchstone.store.database.schema import OF_RUNS, VIEWS
 from torchstone.store.ordering import History
 from torchstone.store.queries import SeriesQuery, find_series
 from torchstone.store.reading_runs import find_run, list_runs, read_run
+from torchstone.store.recent import RecentPoints, read_recent
 from torchstone.store.record_runs import RecordEffect, record_runs
 from torchstone.store.upkeep.copying import copy
 from torchstone.store.upkeep.describing import describe
@@ -47,6 +48,11 @@ def store(location: str) -> Any:  # noqa: ANN401  (a generator of a store)
 def values_of(database: Database, case: str, metric: str = "abs_latency", **query: Any) -> list[Any]:  # noqa: ANN401  (any part of a query)
     (series,) = find_series(database, SeriesQuery((case,), (metric,), **query))
     return series.values
+
+
+def test_a_store_without_runs_has_no_series(store: Database) -> None:
+    assert list(find_series(store, SeriesQuery())) == []
+    assert read_recent(store, ()) == RecentPoints((), {})
 
 
 def test_a_run_that_is_recorded_twice_is_in_the_store_once(store: Database) -> None:

@@ -231,8 +231,9 @@ def _with_known_words(settings: Settings) -> Settings:
     """Return the same settings; raise a ValidationError for a word that is not in its list."""
     for field, words in _WORDS.items():
         value = getattr(settings, field)
-        if not set(value if isinstance(value, tuple) else (value,)) <= {*words}:
-            raise _unexpected(field, words)
+        for place, word in enumerate(value) if isinstance(value, tuple) else ((None, value),):
+            if word not in words:
+                raise _unexpected(field if place is None else f"{field}[{place}]", words)
     if settings.pairing and settings.pairing.better not in _DIRECTIONS:
         raise _unexpected("pairing.better", _DIRECTIONS)
     return settings

@@ -144,9 +144,12 @@ def _side(measurement: Measurement, kind: str, noise: ProcessSpread | None = Non
 
 
 def _noise_beside(other: Measurement, usual: float) -> ProcessSpread:
-    """Return the noise between processes for a single one: what the trials of the other side show, if that is clearly more than the usual noise."""
+    """Return the noise between processes for a single one: what the trials of the other side show, if that is clearly more than the usual noise.
+
+    No usual noise means that the interval of a single process allows for it already.
+    """
     shown, count = _shown_spread(other)
-    if count > 1 and (count - 1) * (shown / usual) ** 2 > _exceeded_by_chance(count - 1):
+    if usual and count > 1 and (count - 1) * (shown / usual) ** 2 > _exceeded_by_chance(count - 1):
         return ProcessSpread(between=shown, freedom=count - 1)
     return ProcessSpread(between=usual)
 

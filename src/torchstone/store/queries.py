@@ -44,6 +44,8 @@ class SeriesQuery(Struct, frozen=True):
 def find_series(connection: Database, query: SeriesQuery) -> Iterator[Series]:
     """Yield the series that match, each with its points in the order of revisions. Statuses are a series of the metric ``accuracy``."""
     cases = _find_cases(connection, query.cases)
+    if not cases:
+        return
     wants = _metric_filter(query.metrics)
     of_cases = f" WHERE s.case_id IN ({', '.join(map(str, cases))})" if len(cases) <= _FEW else ""
     rows = connection.query(

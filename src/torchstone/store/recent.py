@@ -34,6 +34,8 @@ class RecentPoints(Struct, frozen=True):
 
 def read_recent(database: Database, runs: Sequence[StoredRun]) -> RecentPoints:
     """Return what these runs have, which are in the order of revisions."""
+    if not runs:
+        return RecentPoints((), {})
     places = {run.id: place for place, run in enumerate(runs)}
     marks = ", ".join("?" * len(runs))
     cases = _read_cases(database)

@@ -60,7 +60,7 @@ OPTIONS = (
 
 
 def explain(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
-    """Explain where the time of a case went, or why its instruction count changed.
+    """Explain where a case spends its time, or why its count changed.
 
     RUN CASE explains the time of one case: eager against compiled, by kernel
     family, kernel, module and line, with hints. BASE NEW [CASE] explains the
