@@ -119,6 +119,7 @@ def test_a_side_that_does_four_times_the_work_is_a_regression_and_both_run_files
         assert "measured by 'torchstone ab'" in refused.err
 
 
+@pytest.mark.slow
 def test_the_same_thing_on_both_sides_is_allowed_with_a_caution_and_a_case_that_fails_on_b_is_a_regression(
     torchstone: Command, write: WriteFile, tmp_path: Path
 ) -> None:
@@ -322,6 +323,7 @@ def test_code_that_is_not_imported_from_the_revision_is_an_error_and_no_comparis
     assert f"B should use the revision HEAD~1, but imports mypackage ({repository}/src/mypackage" in ran.err
 
 
+@pytest.mark.slow
 def test_a_benchmark_file_that_no_revision_has_measures_both_and_the_files_say_where_it_came_from(
     torchstone: Command, repository: Path
 ) -> None:

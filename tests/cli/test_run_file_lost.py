@@ -63,6 +63,7 @@ def test_a_run_whose_folder_is_removed_goes_on_in_the_working_folder(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_resumed_run_whose_file_is_truncated_keeps_what_was_in_it(
     torchstone: Command, tmp_path: Path
 ) -> None:
@@ -82,6 +83,7 @@ def test_a_resumed_run_whose_file_is_truncated_keeps_what_was_in_it(
     assert path.read_text() == ""
 
 
+@pytest.mark.slow
 def test_two_sides_whose_file_is_replaced_are_compared_to_the_end(
     torchstone: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

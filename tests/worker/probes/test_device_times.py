@@ -93,6 +93,7 @@ def test_every_block_has_the_time_of_its_kernels_however_slowly_the_host_launche
     assert min(times.eager.submit) >= 300 * MICROSECOND
 
 
+@pytest.mark.slow
 def test_device_speedup_does_not_depend_on_the_host() -> None:
     for cost in (1 * MICROSECOND, 200 * MICROSECOND):
         device = FakeAccelerator(launch_cost=cost)

@@ -99,6 +99,7 @@ def test_a_profiler_without_kernels_leaves_the_device_metrics_out_and_keeps_the_
     assert any(text.startswith("device time is not available") for text in cautions_in(result))
 
 
+@pytest.mark.slow
 def test_a_model_that_launches_nothing_has_a_caution_and_no_device_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -109,6 +110,7 @@ def test_a_model_that_launches_nothing_has_a_caution_and_no_device_time(
     )
 
 
+@pytest.mark.slow
 def test_a_device_whose_state_nothing_tells_has_a_caution_and_is_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -119,6 +121,7 @@ def test_a_device_whose_state_nothing_tells_has_a_caution_and_is_measured(
     )
 
 
+@pytest.mark.slow
 def test_a_host_bound_case_has_a_wall_interval_that_reaches_to_the_device_speedup(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
