@@ -14,7 +14,7 @@ from torchstone.core.records import Measurement, Outcome, Reading, Revision, Run
 from torchstone.core.run_settings import environment_from
 from torchstone.store.database.connection import Database
 from torchstone.store.database.opening import connect
-from torchstone.store.database.schema import TABLES
+from torchstone.store.database.schema import TABLES, VIEWS
 from torchstone.store.record_runs import Recorded, ToRecord, record_runs
 
 EPYC: Mapping[str, Any] = {"machine": {"cpu": {"model": "EPYC"}}, "versions": {"torch": "2.13.0"}}
@@ -86,3 +86,13 @@ def opened(location: str, *, creates: bool = True) -> Iterator[Database]:
 
 def one_number(name: str, value: float, metric: str = "abs_latency", **axes: Any) -> Outcome:  # noqa: ANN401  (axes of any kind)
     return Outcome(case_of(name, **axes), "pass", (Measurement(metric, (value,)),))
+
+
+def make_older(database: Database) -> None:
+    """Make a store one of version 1: without views, changes and triage."""
+    for view in VIEWS:
+        database.execute(f"DROP VIEW {view}")
+    for table in reversed(TABLES):
+        if table.since > 1:
+            database.execute(f"DROP TABLE {table.name}")
+    database.execute("DELETE FROM migrations WHERE number > 1")

@@ -10,14 +10,24 @@ import pytest
 from msgspec import structs
 
 from comparison_files import case_of, counts, failed, passed, times
-from stored_runs import EPYC, new_database, one_number, opened, recorded, rows_of, run_of, to_record
+from stored_runs import (
+    EPYC,
+    make_older,
+    new_database,
+    one_number,
+    opened,
+    recorded,
+    rows_of,
+    run_of,
+    to_record,
+)
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.errors import InputError, TorchstoneError, UsageError
 from torchstone.core.records import Case, Measurement, Outcome, Provenance
 from torchstone.store.database.connection import Database
 from torchstone.store.database.migrations import NEWEST, migrate, version_of
 from torchstone.store.database.opening import connect
-from torchstone.store.database.schema import OF_RUNS, VIEWS
+from torchstone.store.database.schema import OF_RUNS
 from torchstone.store.ordering import History
 from torchstone.store.queries import SeriesQuery, find_series
 from torchstone.store.reading_runs import find_run, list_runs, read_run
@@ -386,9 +396,7 @@ def test_a_store_of_an_older_version_is_brought_up_to_date_with_all_its_rows(loc
     with opened(location) as database:
         recorded(database, run_of(1))
         before = rows_of(database)
-        for view in VIEWS:
-            database.execute(f"DROP VIEW {view}")
-        database.execute("DELETE FROM migrations WHERE number > 1")
+        make_older(database)
     with opened(location, creates=False) as database:
         assert version_of(database) == NEWEST
         assert rows_of(database) == before

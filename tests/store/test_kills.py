@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from comparison_files import counts, passed, times
-from stored_runs import new_database, opened, recorded, rows_of, run_of
+from stored_runs import make_older, new_database, opened, recorded, rows_of, run_of
 from torchstone.core.records import Run
 from torchstone.core.run_file import encode_run
 from torchstone.store.database.migrations import NEWEST, version_of
-from torchstone.store.database.schema import VIEWS
 from torchstone.store.queries import SeriesQuery, find_series
 from torchstone.store.reading_runs import list_runs
 from torchstone.store.upkeep.copying import copy
@@ -121,9 +120,7 @@ def kill_often(folder: Path, place: str, tries: int, seed: int) -> None:
 def downgrade(place: str) -> None:
     """Makes the store one of version 1, so that the next command has to migrate it."""
     with opened(place) as database, database.writing():
-        for view in VIEWS:
-            database.execute(f"DROP VIEW {view}")
-        database.execute("DELETE FROM migrations WHERE number > 1")
+        make_older(database)
 
 
 @pytest.mark.slow

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from torchstone.core.errors import InputError
 from torchstone.store.database.connection import Database
-from torchstone.store.database.schema import TABLES, VIEWS, Table
+from torchstone.store.database.schema import TABLES, VIEWS
+from torchstone.store.database.table_columns import Table
 
 
 class Migration(NamedTuple):
@@ -25,6 +26,7 @@ class Migration(NamedTuple):
 MIGRATIONS = (
     Migration(1, "runs, series and points"),
     Migration(2, "views", VIEWS),
+    Migration(3, "changes and triage"),
 )
 NEWEST = MIGRATIONS[-1].number
 

@@ -2,119 +2,73 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from torchstone.store.database.change_tables import CHANGE_TABLES
+from torchstone.store.database.table_columns import ID, Column, Table, integer, nullable_text, number, text
 
 APPLICATION_ID = 0x70737473  # marks an SQLite file as a store: "psts"
 
 
-class Column(NamedTuple):
-    """A column: its type, whether it may be NULL, and the table whose ``id`` it holds."""
-
-    name: str
-    kind: str
-    nullable: bool = False
-    references: str = ""
-
-
-class Table(NamedTuple):
-    """A table. ``key`` is its primary key; ``unique`` are columns that are unique together; ``indexes`` are single columns.
-
-    ``is_clustered`` stores the rows in the order of the key where the database can. ``since`` is the migration that creates it.
-    """
-
-    name: str
-    columns: tuple[Column, ...]
-    key: tuple[str, ...] = ("id",)
-    unique: tuple[str, ...] = ()
-    indexes: tuple[str, ...] = ()
-    is_clustered: bool = False
-    since: int = 1
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        return tuple(column.name for column in self.columns)
-
-
-def _integer(name: str, *, nullable: bool = False, references: str = "") -> Column:
-    return Column(name, "integer", nullable, references)
-
-
-def _number(name: str) -> Column:
-    return Column(name, "real", nullable=True)
-
-
-def _text(*names: str) -> tuple[Column, ...]:
-    return tuple(Column(name, "text") for name in names)
-
-
-def _nullable_text(name: str) -> Column:
-    return Column(name, "text", nullable=True)
-
-
-_ID = _integer("id")
-
 TABLES = (
-    Table("store_info", _text("name", "value"), ("name",)),
-    Table("machines", (_ID, *_text("name")), unique=("name",)),
-    Table("statuses", (_ID, *_text("name")), unique=("name",)),
-    Table("metrics", (_ID, *_text("name", "unit", "better")), unique=("name", "unit", "better")),
+    Table("store_info", text("name", "value"), ("name",)),
+    Table("machines", (ID, *text("name")), unique=("name",)),
+    Table("statuses", (ID, *text("name")), unique=("name",)),
+    Table("metrics", (ID, *text("name", "unit", "better")), unique=("name", "unit", "better")),
     Table(
         "cases",
         (
-            _ID,
-            *_text("name", "suite", "benchmark", "probe", "device", "backend", "mode", "dtype"),
-            _integer("dynamic", nullable=True),
-            _integer("batch_size", nullable=True),
-            *_text("record"),
+            ID,
+            *text("name", "suite", "benchmark", "probe", "device", "backend", "mode", "dtype"),
+            integer("dynamic", nullable=True),
+            integer("batch_size", nullable=True),
+            *text("record"),
         ),
         unique=("name",),
     ),
-    Table("renames", _text("suite", "old", "new"), ("suite", "old")),
+    Table("renames", text("suite", "old", "new"), ("suite", "old")),
     Table(
         "revisions",
         (
-            _ID,
-            *_text("name", "commit_hash", "label"),
-            _integer("dirty", nullable=True),
-            _integer("height", nullable=True),
-            _integer("position"),
-            *_text("recorded_at"),
+            ID,
+            *text("name", "commit_hash", "label"),
+            integer("dirty", nullable=True),
+            integer("height", nullable=True),
+            integer("position"),
+            *text("recorded_at"),
         ),
         unique=("name",),
     ),
     Table(
         "environments",
-        (_ID, *_text("digest", "fingerprint", "python", "torch", "driver", "image", "facts")),
+        (ID, *text("digest", "fingerprint", "python", "torch", "driver", "image", "facts")),
         unique=("digest",),
     ),
     Table(
         "runs",
         (
-            _ID,
-            *_text("digest", "name"),
-            _integer("revision_id", references="revisions"),
-            _integer("environment_id", references="environments"),
-            *_text("branch"),
-            _integer("attempt"),
-            _integer("finished"),
-            _nullable_text("measured_at"),
-            *_text("recorded_at", "source", "format", "settings", "plan_digest"),
-            _integer("outcome_count"),
-            _integer("point_count"),
-            _nullable_text("pinned"),
+            ID,
+            *text("digest", "name"),
+            integer("revision_id", references="revisions"),
+            integer("environment_id", references="environments"),
+            *text("branch"),
+            integer("attempt"),
+            integer("finished"),
+            nullable_text("measured_at"),
+            *text("recorded_at", "source", "format", "settings", "plan_digest"),
+            integer("outcome_count"),
+            integer("point_count"),
+            nullable_text("pinned"),
         ),
         unique=("digest",),
         indexes=("revision_id", "name"),
     ),
-    Table("run_details", (_integer("run_id", references="runs"), Column("data", "blob")), ("run_id",)),
+    Table("run_details", (integer("run_id", references="runs"), Column("data", "blob")), ("run_id",)),
     Table(
         "outcomes",
         (
-            _integer("case_id", references="cases"),
-            _integer("run_id", references="runs"),
-            _integer("machine_id", references="machines"),
-            _integer("status_id", nullable=True, references="statuses"),
+            integer("case_id", references="cases"),
+            integer("run_id", references="runs"),
+            integer("machine_id", references="machines"),
+            integer("status_id", nullable=True, references="statuses"),
         ),
         ("case_id", "run_id"),
         indexes=("run_id",),
@@ -123,9 +77,9 @@ TABLES = (
     Table(
         "failures",
         (
-            _integer("case_id", references="cases"),
-            _integer("run_id", references="runs"),
-            *_text("phase", "message"),
+            integer("case_id", references="cases"),
+            integer("run_id", references="runs"),
+            *text("phase", "message"),
         ),
         ("case_id", "run_id"),
         indexes=("run_id",),
@@ -134,12 +88,12 @@ TABLES = (
     Table(
         "series",
         (
-            _ID,
-            _integer("case_id", references="cases"),
-            _integer("metric_id", references="metrics"),
-            _integer("machine_id", references="machines"),
-            *_text("counter", "start_method", "cache", "preset", "definition"),
-            _integer("latest_run_id", references="runs"),
+            ID,
+            integer("case_id", references="cases"),
+            integer("metric_id", references="metrics"),
+            integer("machine_id", references="machines"),
+            *text("counter", "start_method", "cache", "preset", "definition"),
+            integer("latest_run_id", references="runs"),
         ),
         unique=(
             "case_id",
@@ -155,12 +109,12 @@ TABLES = (
     Table(
         "points",
         (
-            _integer("series_id", references="series"),
-            _integer("run_id", references="runs"),
-            _number("value"),
-            _integer("samples"),
-            _integer("trials"),
-            _number("spread"),
+            integer("series_id", references="series"),
+            integer("run_id", references="runs"),
+            number("value"),
+            integer("samples"),
+            integer("trials"),
+            number("spread"),
         ),
         ("series_id", "run_id"),
         indexes=("run_id",),
@@ -169,14 +123,15 @@ TABLES = (
     Table(
         "samples",
         (
-            _integer("series_id", references="series"),
-            _integer("run_id", references="runs"),
+            integer("series_id", references="series"),
+            integer("run_id", references="runs"),
             Column("data", "blob"),
         ),
         ("series_id", "run_id"),
         indexes=("run_id",),
         is_clustered=True,
     ),
+    *CHANGE_TABLES,
 )
 """All tables, each after those that it refers to."""
 

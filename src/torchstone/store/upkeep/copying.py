@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from torchstone.core.errors import InputError, UsageError
 from torchstone.store.database.connection import Database, Row
-from torchstone.store.database.schema import TABLES, Table
+from torchstone.store.database.schema import TABLES
+from torchstone.store.database.table_columns import Table
 
 
 class Copied(Struct, frozen=True):
