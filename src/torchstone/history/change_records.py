@@ -61,7 +61,9 @@ class ChangeEnd(Struct, frozen=True):
 class SeriesChange(Struct, frozen=True, kw_only=True):
     """Where a level of a series ends. The cause lies after ``last_old``, at ``first_new`` at the latest.
 
-    ``before`` and ``after`` are levels in the unit of the metric, or statuses. A provisional change may vanish with more points.
+    ``before`` and ``after`` are levels in the unit of the metric, or statuses. ``earliest`` and ``latest`` are positions of
+    revisions: noise may have moved the change, but its cause lies after the one, and at the other at the latest. A provisional
+    change may vanish with more points.
     """
 
     id: int
@@ -70,6 +72,8 @@ class SeriesChange(Struct, frozen=True, kw_only=True):
     branch: str
     last_old: ChangeEnd
     first_new: ChangeEnd
+    earliest: int
+    latest: int
     direction: Direction
     before: float | str
     after: float | str

@@ -36,6 +36,8 @@ CHANGE_TABLES = (
             integer("group_id", nullable=True, references="change_groups"),
             integer("last_old_run_id", references="runs"),
             integer("first_new_run_id", references="runs"),
+            integer("earliest"),
+            integer("latest"),
             *text("direction"),
             nullable_text("old_status"),
             nullable_text("new_status"),
