@@ -78,7 +78,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     assert there.run("run", "bench_talking.py", "--option", URL) == 2
     assert there.run("ab", "bench_talking.py", "--b", f"TORCH_HUB_PASS={SECRET}") == 2
     reports = [word for style in STYLES for word in ("--report", f"{style}=check.{style}")]
-    assert there.run("check", "run.jsonl", "--baseline", "run.jsonl", *reports) == 0
+    # Busy machines disturb the times, which leaves them undecided; secrets are the same in all reports.
+    assert there.run("check", "run.jsonl", "--baseline", "run.jsonl", "--policy", "lenient", *reports) == 0
     reports = [word for style in STYLES for word in ("--report", f"{style}=compare.{style}")]
     assert there.run("compare", "run.jsonl", "run.jsonl", *reports) in {0, 1}
     (folder / "results.csv").write_text("name,accuracy\nmlp,fail_accuracy\n")
