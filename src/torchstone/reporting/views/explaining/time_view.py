@@ -169,7 +169,8 @@ def _limits(base: SideTime, new: SideTime, device: str) -> list[str]:
     folded = max(base.folded, new.folded)
     found = []
     if folded:
-        found.append(f"{count_of(folded, 'small row')} were recorded only by family, not by name.")
+        was = "was" if folded == 1 else "were"
+        found.append(f"{count_of(folded, 'small row')} {was} recorded only by family, not by name.")
     if device == CPU:
         found.append("Operators are timed under torch's profiler, which costs each a microsecond or two.")
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,10 @@ from torchstone.worker.probes.time_profile.source_places import is_of_user, read
 
 _ITEM = re.compile(r"\[['\"]?([^\]'\"]*)['\"]?\]")
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)|^\d+(?=\.|$)")
+_COMPILED = re.compile(
+    r"^Torch-Compiled Region|^TorchDynamo|^Pregraph|^AOTDispatcher|CompiledF(?:xGraph|unction)"
+)
+"""Regions of compiled code: the function that was compiled is on the stack, but not at the line that the work comes from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +66,25 @@ def find_origins(tree: Any, modules: Mapping[int, str]) -> dict[int, LaunchOrigi
         elif kind == "PyCCall" and frame and _file_of(fields.caller) == frame[0]:
             place = f"{frame[0]}:{fields.caller.line_number}"
         elif kind == "TorchOp":
+            if _COMPILED.search(node.name):
+                place, frame = "", None
             where = place or (f"{frame[0]}:{frame[1]}" if frame else "")
             found[node.correlation_id] = LaunchOrigin(node.name, module, where, read_line(where))
         waiting += [(below, module, place, frame) for below in node.children]
+    return found
+
+
+def find_executed(tree: Any, files: Collection[str]) -> list[str]:  # noqa: ANN401  (torch's own tree)
+    """Return which of the ``files`` of generated code were executed, in order, each as often as it was."""
+    found: list[str] = []
+    waiting = list(tree)[::-1]
+    while waiting:
+        node = waiting.pop()
+        kind, fields = _read(node)
+        if kind == "PyCall" and fields.callsite.function_name == "call":
+            file = _file_of(fields.callsite)
+            found += [each for each in files if each.endswith(file)]
+        waiting += node.children[::-1]
     return found
 
 
