@@ -285,7 +285,7 @@ def compare(acceptance: Acceptance, sides: tuple[Side, Side], share: float, comp
             values = {"pairs": float(each.pairs)} | ({"ratio": each.ratio} if each.ratio else {})
             known = each.low is not None and each.high is not None and each.high < math.inf
             intervals = {"ratio": (each.low or 0.0, each.high or 0.0)} if known else {}
-            model = each.case.partition("[")[0].strip().rpartition("/")[2]
+            model = each.case.partition("[")[0].rpartition("::")[2].strip()
             acceptance.keep(Step("pairs", name, each.seconds, values, intervals, model, each.verdict))
 
 
