@@ -4,8 +4,8 @@
     PYTHONPATH=src python benchmarks/gpu_acceptance.py pairs --limit 300 # only the steps of one part
     PYTHONPATH=src python benchmarks/gpu_acceptance.py summary           # only the numbers, from what has been measured
 
-Needs a checkout, torch with an accelerator, and transformers; nothing is installed. Repeat the first command until it says that nothing is
-missing: about 25 minutes on an H200 in all. Every step that has ended is kept in acceptance.jsonl, beside the run files, in --results; delete
+Needs a checkout, torch with an accelerator, and transformers; nothing is installed. Repeat the first command until it
+no longer asks for that: about 25 minutes on an H200 in all. Every step that has ended is kept in acceptance.jsonl, beside the run files, in --results; delete
 its lines to measure steps again. With --device cpu --size small the same steps run on a CPU, to try this script; then there are no device times.
 
 The exit code is 0 if everything is as wanted, 1 if not, 3 if steps are missing.
