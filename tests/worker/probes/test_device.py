@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from torchstone.worker.failures import is_out_of_memory
-from torchstone.worker.probes.device import Device, explain_missing, find_problem, list_devices
+from torchstone.worker.machine.missing_device import explain
+from torchstone.worker.probes.device import Device, find_problem, list_devices
 from torchstone.worker.probes.subject import seed_everything
 
 
@@ -100,7 +101,7 @@ def test_device_that_is_not_here_is_told(name: str) -> None:
 def test_why_a_device_is_missing_is_told_with_what_to_do(
     kind: str, is_built: bool, variables: dict[str, str], why: str, remedy: str
 ) -> None:
-    said = explain_missing(kind, is_built, variables)
+    said = explain(kind, is_built, variables)
     assert why in said[0]
     assert bool(said[0]) == bool(why)
     assert remedy in said[1]

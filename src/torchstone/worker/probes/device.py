@@ -7,12 +7,13 @@ vendor.
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import torch
+
+from torchstone.worker.machine.missing_device import explain_missing
 
 
 class Device:
@@ -119,14 +120,6 @@ def _process_peak() -> int | None:
     return None
 
 
-_DRIVER = "check the driver, and that this user may use the device"
-_HIDING = {
-    "cuda": ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
-    "xpu": ("ZE_AFFINITY_MASK", "ONEAPI_DEVICE_SELECTOR"),
-}
-"""Environment variables by which a driver shows a process only some of its devices, or none."""
-
-
 def find_problem(name: str) -> str:
     """Return why a device cannot be used here; empty if it can."""
     return find_problem_and_remedy(name)[0]
@@ -144,37 +137,13 @@ def find_problem_and_remedy(name: str) -> tuple[str, str]:
     module = getattr(torch, device.type, None)
     is_available = getattr(module, "is_available", None)
     if is_available is None or not is_available():
-        why, remedy = explain_missing(device.type, _is_built(device.type), os.environ)
+        why, remedy = explain_missing(device.type)
         return f"no {device.type} device is available here{why and ': '}{why}", remedy
     with contextlib.suppress(AttributeError, RuntimeError):
         count = int(module.device_count()) if module else 0
         if device.index is not None and device.index >= count:
             return f"there is no {name}: {device.type} has {count}", f"count from {device.type}:0"
     return "", ""
-
-
-def explain_missing(kind: str, is_built: bool, variables: Mapping[str, str]) -> tuple[str, str]:
-    """Return why torch sees no device of a kind, as far as that can be told, and what can be done about it.
-
-    >>> explain_missing("cuda", True, {"CUDA_VISIBLE_DEVICES": ""})
-    ('CUDA_VISIBLE_DEVICES hides all of them', 'unset CUDA_VISIBLE_DEVICES, or list devices in it')
-    """
-    if not is_built:
-        why = f"torch {torch.__version__} was built without {kind}"
-        return why, f"install a torch that was built for {kind}"
-    for name in _HIDING.get(kind, ()):
-        value = variables.get(name)
-        if value is not None and value.strip() in {"", "-1"}:
-            return f"{name} hides all of them", f"unset {name}, or list devices in it"
-    shown = next((name for name in _HIDING.get(kind, ()) if name in variables), "")
-    return "", f"{_DRIVER}; {shown} is set, and may name others" if shown else _DRIVER
-
-
-def _is_built(kind: str) -> bool:
-    """Return whether this torch was built for a kind of device; True if it does not tell."""
-    backend = getattr(torch.backends, kind, None)
-    is_built = getattr(backend, "is_built", None) or getattr(getattr(torch, kind, None), "_is_compiled", None)
-    return bool(is_built()) if is_built is not None else True
 
 
 def list_devices() -> list[str]:
