@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from markdown_it import MarkdownIt
 
 from conftest import Command, WriteFile
@@ -283,6 +284,22 @@ def test_a_damaged_profile_names_the_field(torchstone: Command, bert: str, tmp_p
     path.write_text(path.read_text().replace('"launches":241', '"launches":-1'))
     error = fails(torchstone, bert, "BertForMaskedLM")
     assert "time_profile.eager.launches" in error
+
+
+@pytest.mark.parametrize("command", [("explain", "--measure"), ("repro",)])
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here is a device")
+def test_a_device_that_is_not_here_is_an_error_before_anything_is_measured(
+    torchstone: Command, bert: str, command: tuple[str, ...]
+) -> None:
+    ran = torchstone(command[0], bert, "BertForMaskedLM", *command[1:])
+    assert ran.code == 2
+    assert "error: device cuda: no cuda device is available here" in ran.err
+    assert "changed since the run" not in ran.err
+
+
+def test_a_file_of_one_case_has_no_cases(torchstone: Command, bert: str) -> None:
+    error = torchstone("explain", bert, "zzz").err
+    assert error.rstrip().endswith("the run has 1 case")
 
 
 # Measured for real
