@@ -75,6 +75,19 @@ def test_two_runs_are_compared_by_their_compiled_calls(torchstone: Command, writ
     assert "run in float32" not in ran.out  # that was so in base
 
 
+@pytest.mark.parametrize("style", ["text", "markdown", "html"])
+def test_work_that_no_line_launches_says_so(torchstone: Command, write: WriteFile, style: str) -> None:
+    wrapped = side(kernel("CompiledFxGraph", 5.0, module="Net"), kernel("aten::mm", 1.0, place="net.py:3"))
+    write("run.jsonl", encode_run(timed_run(timed_outcome(profile(DECOMPOSED.eager, wrapped)))))
+    if style == "html":
+        assert torchstone("explain", "run.jsonl", "mlp", "-o", "page.html").code == 0
+        shown = Path("page.html").read_text()
+    else:
+        shown = torchstone("explain", "run.jsonl", "mlp", "--format", style).out
+    assert shown.count("(no line)") == 1
+    assert "net.py:3" in shown
+
+
 def test_a_hint_that_held_before_says_so(torchstone: Command, write: WriteFile) -> None:
     write("base.jsonl", encode_run(timed_run(timed_outcome(DECOMPOSED))))
     write("new.jsonl", encode_run(timed_run(timed_outcome(DECOMPOSED))))
@@ -321,6 +334,8 @@ def test_a_run_takes_a_profile_that_is_explained_and_a_run_without_one_is_measur
         "3",
         "--device",
         "cpu",
+        "--threads",
+        "1",
     )
     assert torchstone(*command, "--profile", "-o", "with.jsonl").code == 0
     ran = torchstone("explain", "with.jsonl", "net")

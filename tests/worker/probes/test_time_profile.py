@@ -124,6 +124,13 @@ def test_the_wrappers_of_compiled_code_are_not_at_the_line_where_the_function_be
     assert (graph["module"], graph.get("place", "")) == ("Network", "")
 
 
+def test_what_a_compiled_function_does_is_not_at_the_line_where_it_begins() -> None:
+    ended = measure(two_lines, "performance", settings={"repeat": 3, "profile": True}, backend="eager")
+    rows = ended.details["time_profile"]["compiled"]["kernels"]
+    (product,) = (row for row in rows if row["name"] == "aten::addmm")
+    assert (product["count"], product.get("place", "")) == (2, "")
+
+
 def test_the_profile_is_taken_after_timing_in_a_phase_of_its_own() -> None:
     ended = profiled()
     phases = [phase for phase in ended.heard if phase not in {"wait", "end"}]

@@ -21,6 +21,8 @@ from torchstone.reporting.views.explaining.hint_text import describe_hint
 
 EAGER, COMPILED = "eager", "compiled"
 CPU = "cpu"
+NO_LINE = "(no line)"
+"""What stands for the line of work that no line of the model launches, such as guards and wrappers of compiled code."""
 NEGLIGIBLE = 0.001  # of the longer call: kernels and lines with less are not listed
 
 
