@@ -1,6 +1,6 @@
 """How much `torchstone run` costs and how well its numbers repeat: ratios, each measured side by side in one run.
 
-    python benchmarks/run_suite.py                 # all four, about half an hour on two cores
+    python benchmarks/run_suite.py                 # all five, about half an hour on two cores
     python benchmarks/run_suite.py ready overhead  # some of them
 
 The same cases in fresh interpreters, one after the other, are what a folder of scripts does; both sides use the same probe, the same settings
@@ -10,12 +10,14 @@ and the same compiler template, so the difference is the harness.
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.records import Case, Outcome
@@ -39,6 +41,7 @@ MODELS = (
 )
 READY_RATIO, COLD_SHARE, WARM_SHARE = 1 / 5, 0.50, 0.25
 OVERHEAD_MICROSECONDS = 2.0
+ACCELERATOR_SHARE = 0.02
 SPREAD, COVERED, REPEATS = 0.01, 9, 10
 EAGER_COVERED, EAGER_REPEATS = 27, 30
 BUDGET = (
@@ -158,6 +161,20 @@ def measure_overhead() -> bool:
     return microseconds < OVERHEAD_MICROSECONDS
 
 
+def measure_accelerator_parts() -> bool:
+    """What is made for accelerators (device times, the state of the device, settings of torch, profiles) costs a case on a CPU."""
+    command = [sys.executable, str(Path(__file__).with_name("cpu_only.py"))]
+    told = subprocess.run(command, check=True, capture_output=True, text=True)
+    found = json.loads(told.stdout.splitlines()[-1])
+    share = (found["importing"] + found["calling"]) / found["seconds"]
+    print(
+        f"what is made for accelerators, in a case on a CPU that takes {found['seconds']:.1f} s: "
+        f"{1000 * found['calling']:.2f} ms, and {1000 * found['importing']:.0f} ms to import it, once a run"
+    )
+    print(f"  {share:.2%} (wanted: at most {ACCELERATOR_SHARE:.0%}): {verdict(share <= ACCELERATOR_SHARE)}")
+    return bool(share <= ACCELERATOR_SHARE)
+
+
 def measure_repeatability() -> bool:
     """One case again and again, timed for up to 20 s each: the spread of its speedup, and how often its intervals are right."""
     listing = next(each for each in list_built_in("huggingface") if each.name == "BertForMaskedLM")
@@ -200,6 +217,7 @@ def speedups(listing: Listing, backend: str, times: int) -> list[tuple[float, tu
 PARTS: dict[str, Callable[[], bool]] = {
     "ready": measure_ready,
     "overhead": measure_overhead,
+    "accelerators": measure_accelerator_parts,
     "repeatability": measure_repeatability,
     "suite": measure_suite,
 }

@@ -49,6 +49,7 @@ READS_ENVIRONMENT = {
     "measure.hosts.host_job",
     "suites.model_preparation",
     "worker.machine.external_programs",
+    "worker.machine.missing_device",
     "worker.machine.recorded_environment",
     "worker.ranks.rank",
     "worker.worker_environment",

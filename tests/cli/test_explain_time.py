@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from markdown_it import MarkdownIt
 
 from conftest import Command, WriteFile
@@ -72,6 +73,19 @@ def test_two_runs_are_compared_by_their_compiled_calls(torchstone: Command, writ
     assert "torch 2.11.0 against 2.13.0" in ran.out
     assert "TF32 is on in new, off in base." in ran.out
     assert "run in float32" not in ran.out  # that was so in base
+
+
+@pytest.mark.parametrize("style", ["text", "markdown", "html"])
+def test_work_that_no_line_launches_says_so(torchstone: Command, write: WriteFile, style: str) -> None:
+    wrapped = side(kernel("CompiledFxGraph", 5.0, module="Net"), kernel("aten::mm", 1.0, place="net.py:3"))
+    write("run.jsonl", encode_run(timed_run(timed_outcome(profile(DECOMPOSED.eager, wrapped)))))
+    if style == "html":
+        assert torchstone("explain", "run.jsonl", "mlp", "-o", "page.html").code == 0
+        shown = Path("page.html").read_text()
+    else:
+        shown = torchstone("explain", "run.jsonl", "mlp", "--format", style).out
+    assert shown.count("(no line)") == 1
+    assert "net.py:3" in shown
 
 
 def test_a_hint_that_held_before_says_so(torchstone: Command, write: WriteFile) -> None:
@@ -285,6 +299,22 @@ def test_a_damaged_profile_names_the_field(torchstone: Command, bert: str, tmp_p
     assert "time_profile.eager.launches" in error
 
 
+@pytest.mark.parametrize("command", [("explain", "--measure"), ("repro",)])
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here is a device")
+def test_a_device_that_is_not_here_is_an_error_before_anything_is_measured(
+    torchstone: Command, bert: str, command: tuple[str, ...]
+) -> None:
+    ran = torchstone(command[0], bert, "BertForMaskedLM", *command[1:])
+    assert ran.code == 2
+    assert "error: device cuda: no cuda device is available here" in ran.err
+    assert "changed since the run" not in ran.err
+
+
+def test_a_file_of_one_case_has_no_cases(torchstone: Command, bert: str) -> None:
+    error = torchstone("explain", bert, "zzz").err
+    assert error.rstrip().endswith("the run has 1 case")
+
+
 # Measured for real
 
 
@@ -304,6 +334,8 @@ def test_a_run_takes_a_profile_that_is_explained_and_a_run_without_one_is_measur
         "3",
         "--device",
         "cpu",
+        "--threads",
+        "1",
     )
     assert torchstone(*command, "--profile", "-o", "with.jsonl").code == 0
     ran = torchstone("explain", "with.jsonl", "net")

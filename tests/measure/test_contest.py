@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from live_processes import Bench
-from torchstone.core.details.outcome_details import OutcomeDetails
+from torchstone.core.details.device_state import DeviceState
+from torchstone.core.details.outcome_details import OutcomeDetails, TorchSettingsDetails
 from torchstone.core.records import Case, Failure, Outcome
 from torchstone.core.text.units import duration_text
 from torchstone.measure.ab.contest import AbSettings, Contest
@@ -46,6 +48,21 @@ def test_a_single_failure_is_told_and_decides_nothing(failing: dict[str, bool]) 
     contest = decided([pair(), pair(**failing), *(pair() for _ in range(40))])
     assert contest.verdict == "same"
     assert "failed in 1 of " in contest.reason
+
+
+def test_a_side_states_what_its_latest_trial_was_measured_under() -> None:
+    state = DeviceState("nvml", name="NVIDIA H200")
+    under = OutcomeDetails(
+        torch=TorchSettingsDetails(tf32=True), device_state=state, device="cuda:0", duration=1.0
+    )
+    measured = (GOOD, structs.replace(GOOD, details=under))
+    contest = decided(PairResult(((1.0,), (1.0,)), measured) for _ in range(40))
+    found = contest.outcome(1, "").details
+    assert found is not None
+    assert (found.torch, found.device_state, found.device) == (under.torch, state, "cuda:0")
+    before = contest.outcome(0, "").details
+    assert before is not None
+    assert before.device_state is None
 
 
 def test_without_failures_there_is_nothing_to_tell() -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from torchstone.api.measuring.doctor import doctor
 from torchstone.core.details.device_state import DeviceReading, DeviceState
+from torchstone.core.errors import UsageError
 from torchstone.measure.doctor.device_check import DeviceCheck, SeenDevice, check_device, diagnose_device
 from torchstone.measure.doctor.diagnosis import Level
 
@@ -65,10 +67,23 @@ def test_a_device_that_the_profiler_cannot_record_has_a_note() -> None:
 
 
 def test_a_device_that_is_not_there_is_a_problem_and_nothing_can_be_measured() -> None:
-    pytest.importorskip("torch")
+    torch = pytest.importorskip("torch")
     check = check_device("cuda", sys.executable)
     assert not check.can_measure
-    assert findings_of(check) == [(Level.PROBLEM, "no cuda device is available here")]
+    ((level, what),) = findings_of(check)
+    assert level is Level.PROBLEM
+    assert what.startswith("no cuda device is available here")
+    (finding,) = diagnose_device(check)
+    assert finding.advice == check.seen.remedy != ""
+    if torch.version.cuda is None and torch.version.hip is None:
+        assert what.endswith(f": torch {torch.__version__} was built without cuda")
+        assert finding.advice == "install a torch that was built for cuda"
+
+
+def test_several_devices_are_not_checked_at_once() -> None:
+    with pytest.raises(UsageError, match="--device cuda:all: one device is checked at a time") as raised:
+        doctor("cuda:all")
+    assert raised.value.advice == "--device cuda:0"
 
 
 def test_a_python_without_torch_is_a_problem_and_not_a_traceback(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_ids_are_the_same_in_every_run_and_shards_add_up(prepare: Prepare) -> No
 
 REFUSALS = [
     ({"backends": ("inductr",)}, "--backend inductr: torch.compile has no such backend here\n  did you mean"),
-    ({"devices": ("cuda:77",)}, "--device cuda:77: no cuda device is available here\n  available: cpu"),
+    ({"devices": ("cuda:77",)}, "--device cuda:77: no cuda device is available here"),
     ({"devices": ("toaster",)}, "--device toaster: torch knows no device 'toaster'"),
     (
         {"batch_sizes": ("2",), "only": ("fixed",)},

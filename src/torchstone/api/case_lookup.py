@@ -6,6 +6,7 @@ from difflib import get_close_matches
 
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import Case, Run, matches
+from torchstone.core.text.units import count_of
 
 MOST_LISTED = 10
 
@@ -20,7 +21,11 @@ def match_cases(run: Run, wanted: str, path: str) -> list[Case]:
     if not found:
         names = {text: case for case in run.plan for text in (case.id, case.benchmark)}
         close = get_close_matches(wanted, names, n=1, cutoff=0.4)
-        hint = f"did you mean {names[close[0]].id}?" if close else f"the run has {len(run.plan)} cases"
+        hint = (
+            f"did you mean {names[close[0]].id}?"
+            if close
+            else f"the run has {count_of(len(run.plan), 'case')}"
+        )
         raise UsageError(f"{path} has no case {wanted}", advice=hint)
     return found
 

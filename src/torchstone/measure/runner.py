@@ -42,6 +42,7 @@ from torchstone.measure.procedures.rank_reports import ranks_in, with_efficiency
 from torchstone.measure.procedures.rounds import RankCapacity, Sweep, hosts_for, plan_sweep
 from torchstone.measure.session import Session, TargetsSurvey
 from torchstone.measure.supervisor import Watcher
+from torchstone.measure.survey_replies import check_devices
 from torchstone.measure.targets import Targets, hash_file, libraries_of, read_listings, same_hash
 from torchstone.measure.worker_messages import source_messages
 from torchstone.worker.probes.counting.available import choose_counter, find_counters
@@ -210,11 +211,7 @@ def survey_for(request: PlanRequest, session: Session, *, keeps_going: bool = Fa
         keeps_going=keeps_going,
     )
     found = surveyed.survey
-    for device, problem in (found.devices or {}).items():
-        if problem:
-            raise UsageError(
-                f"--device {device}: {problem}", advice=f"available: {', '.join(found.available)}"
-            )
+    check_devices(found.devices or (), found, "--device ")
     for backend in request.axes.backends:
         if backend not in found.backends:
             raise _unknown_backend(backend, found.backends)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from torchstone.core.errors import InputError, UsageError
@@ -119,3 +119,12 @@ def source_error(reply: ErrorReply) -> InputError | UsageError:
     if not reply.path:
         return UsageError(reply.message, advice=last_lines(reply.traceback))
     return InputError(reply.message, path=reply.path, line=reply.line, column=reply.column)
+
+
+def check_devices(devices: Iterable[str], found: SurveyReply, given_by: str = "device ") -> None:
+    """Raise UsageError if one of the devices cannot be used here. ``given_by`` is what the message has before its name."""
+    problems = found.devices or {}
+    for device in devices:
+        if problem := problems.get(device):
+            available = ", ".join(found.available)
+            raise UsageError(f"{given_by}{device}: {problem}", advice=f"available: {available}")

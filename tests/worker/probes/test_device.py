@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from torchstone.worker.failures import is_out_of_memory
+from torchstone.worker.machine.missing_device import explain
 from torchstone.worker.probes.device import Device, find_problem, list_devices
 from torchstone.worker.probes.subject import seed_everything
 
@@ -83,7 +84,27 @@ def test_problem_with_a_device_is_told(name: str, problem: str) -> None:
 @pytest.mark.parametrize("name", ["cuda", "xpu", "mps"])
 def test_device_that_is_not_here_is_told(name: str) -> None:
     if name not in list_devices():
-        assert find_problem(name) == f"no {name} device is available here"
+        assert find_problem(name).startswith(f"no {name} device is available here")
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_built", "variables", "why", "remedy"),
+    [
+        ("cuda", False, {"CUDA_VISIBLE_DEVICES": ""}, "was built without cuda", "install a torch"),
+        ("cuda", True, {"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES hides all", "unset CUDA_VISIBLE"),
+        ("cuda", True, {"HIP_VISIBLE_DEVICES": "-1"}, "HIP_VISIBLE_DEVICES hides all", "unset HIP_VISIBLE"),
+        ("xpu", True, {"ZE_AFFINITY_MASK": " "}, "ZE_AFFINITY_MASK hides all", "unset ZE_AFFINITY_MASK"),
+        ("cuda", True, {"CUDA_VISIBLE_DEVICES": "7"}, "", "CUDA_VISIBLE_DEVICES is set, and may name others"),
+        ("mps", True, {"CUDA_VISIBLE_DEVICES": ""}, "", "check the driver"),
+    ],
+)  # fmt: skip
+def test_why_a_device_is_missing_is_told_with_what_to_do(
+    kind: str, is_built: bool, variables: dict[str, str], why: str, remedy: str
+) -> None:
+    said = explain(kind, is_built, variables)
+    assert why in said[0]
+    assert bool(said[0]) == bool(why)
+    assert remedy in said[1]
 
 
 def test_cpu_is_always_there_and_needs_no_waiting() -> None:

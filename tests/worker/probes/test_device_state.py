@@ -193,6 +193,24 @@ def test_a_device_that_is_lost_while_it_is_timed_leaves_what_was_read_before(bin
     assert found.after is None
 
 
+def test_a_device_that_stops_answering_while_it_is_timed_is_a_caution(bin_folder: Path) -> None:
+    install_smi(bin_folder, HEALTHY)
+    watch = DeviceWatch(NvidiaSmi(UUID, 0))
+    install(bin_folder, "nvidia-smi", "echo 'GPU is lost'; exit 15")
+    result = Result()
+    note_device_state(watch, result)
+    assert result.details.device_state is not None
+    (caution,) = cautions_in(result)
+    assert "the device stopped answering while it was timed" in caution
+
+
+def test_a_slice_of_a_device_is_found_by_its_own_uuid(nvml: dict[str, object]) -> None:
+    nvml["slices"] = {1: ["MIG-1111", "MIG-2222"]}
+    found = Nvml("2222", 0).snapshot()
+    assert found is not None
+    assert found.facts.uuid == UUID.removeprefix("GPU-")
+
+
 FAKE_NVML = """
     state = {"reasons": 0, "thermal": 0, "reads": 0}
     class NVMLError(Exception): pass
@@ -203,7 +221,10 @@ FAKE_NVML = """
     def nvmlInit(): pass
     def nvmlDeviceGetCount(): return 2
     def nvmlDeviceGetHandleByIndex(index): return index
-    def nvmlDeviceGetUUID(handle): return ["GPU-0000", "GPU-6ff0dbe1-4f29-6c31-41a5-2a14a1c3bd8f"][handle]
+    def nvmlDeviceGetUUID(handle):
+        return handle if isinstance(handle, str) else ["GPU-0000", "GPU-6ff0dbe1-4f29-6c31-41a5-2a14a1c3bd8f"][handle]
+    def nvmlDeviceGetMaxMigDeviceCount(handle): return 7 if "slices" in state else 0
+    def nvmlDeviceGetMigDeviceHandleByIndex(handle, number): return state["slices"][handle][number]
     def nvmlDeviceGetName(handle): return b"NVIDIA H200"
     def nvmlSystemGetDriverVersion(): return "570.133.20"
     def nvmlDeviceGetEnforcedPowerLimit(handle): return 700000

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from fake_accelerator import MICROSECOND, FakeAccelerator
-from probe_steps import cautions_in
+from probe_steps import Recorder, cautions_in
 
+from torchstone.define.benchmarks import Work
 from torchstone.worker.probes import turns
 from torchstone.worker.probes.device import Device
 from torchstone.worker.probes.device_time.device_intervals import DeviceActivity
 from torchstone.worker.probes.device_time.device_times import Call
 from torchstone.worker.probes.device_time.device_turns import DeviceTurns, slow_down_device
 from torchstone.worker.probes.device_time.recording import NoDeviceActivityError
-from torchstone.worker.probes.reply import Result
-from torchstone.worker.protocol.jobs import MakeCalls, Order, decode_order, encode_order
+from torchstone.worker.probes.reply import PhaseClock, Result
+from torchstone.worker.probes.subject import Target
+from torchstone.worker.probes.turns import take_turns
+from torchstone.worker.protocol.jobs import (
+    NO_COMPILER,
+    MakeCalls,
+    Order,
+    PairPart,
+    decode_order,
+    encode_order,
+)
 from torchstone.worker.protocol.replies import TurnReady, TurnTaken, decode_reply, encode_reply
 
 
 def as_device(fake: FakeAccelerator) -> Device:
-    found = SimpleNamespace(type="cuda", synchronize=fake.synchronize, current_index=lambda: 0)
+    found = SimpleNamespace(
+        type="cuda", synchronize=fake.synchronize, current_index=lambda: 0, uuid=lambda: ""
+    )
     return cast("Device", found)
 
 
@@ -92,6 +106,26 @@ def test_the_parent_decides_for_each_turn_which_clock_counts(monkeypatch: pytest
     on_device, by_wall = (cast("TurnTaken", each).took for each in told[1:])
     assert on_device == 20 * MICROSECOND
     assert by_wall >= 300 * MICROSECOND
+
+
+def test_a_device_that_is_throttled_during_turns_is_a_caution_of_the_pair(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    smi = tmp_path / "nvidia-smi"
+    facts = "GPU-1, NVIDIA H200, 570.1, 700, 1980, Enabled, Enabled, Disabled, 1980, 3201, 431, 52, 0x40"
+    smi.write_text(f'#!/bin/sh\necho "{facts}"\n')
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    fake, result = FakeAccelerator(), Result()
+    use_fake(monkeypatch, fake)
+    device = as_device(fake)
+    model = launching(fake, 30)
+    target = Target(device, "inference", "float32", NO_COMPILER)
+    clock = PhaseClock(Recorder(), result)
+    take_turns(Work(lambda _: model(), (1,)), target, PairPart(), clock, result, lambda _: MakeCalls(0))
+    assert result.details.device_state is not None
+    assert any(text.startswith("the device was throttled") for text in cautions_in(result))
 
 
 @pytest.mark.parametrize("order", [MakeCalls(5), MakeCalls(5, on_device=True)])

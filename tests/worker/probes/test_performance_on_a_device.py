@@ -121,6 +121,28 @@ def test_a_device_whose_state_nothing_tells_has_a_caution_and_is_measured(
     )
 
 
+def test_throttling_while_device_times_are_taken_is_seen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The device gets too hot when it is profiled for the first time."""
+    reasons = tmp_path / "reasons"
+    reasons.write_text("0x0")
+    smi = tmp_path / "nvidia-smi"
+    facts = "GPU-1, NVIDIA H200, 570.1, 700, 1980, Enabled, Enabled, Disabled, 1980, 3201, 431, 52"
+    smi.write_text(f'#!/bin/sh\nread reasons < {reasons}\necho "{facts}, $reasons"\n')
+    smi.chmod(0o755)
+    fake = FakeAccelerator()
+    record = fake.record
+
+    def profile(run: Callable[[], None], kind: str) -> DeviceActivity:
+        reasons.write_text("0x40")
+        return record(run, kind)
+
+    monkeypatch.setattr(fake, "record", profile)
+    result = measure(fake, monkeypatch, 200)
+    assert any(text.startswith("the device was throttled") for text in cautions_in(result))
+
+
 @pytest.mark.slow
 def test_a_host_bound_case_has_a_wall_interval_that_reaches_to_the_device_speedup(
     monkeypatch: pytest.MonkeyPatch,

@@ -62,6 +62,21 @@ class Network(nn.Module):
         return inputs
 
 
+class TwoLines(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(16, 16)
+        self.second = nn.Linear(16, 16)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = torch.relu(self.first(inputs))
+        return torch.relu(self.second(hidden))
+
+
+def two_lines() -> Any:  # noqa: ANN401
+    return TwoLines(), (torch.randn(4, 16),)
+
+
 def network() -> Any:  # noqa: ANN401
     return Network(), (torch.randn(4, 16),)
 
@@ -90,6 +105,30 @@ def test_both_sides_of_a_call_have_operators_with_module_and_line() -> None:
     assert product["module"] == "layers.*.project"
     assert Path(product["place"].rpartition(":")[0]).name == "test_time_profile.py"
     assert product["source"] == "return torch.relu(self.project(inputs))"
+
+
+def test_what_was_compiled_earlier_in_the_process_hides_no_line() -> None:
+    torch.compile(nn.Linear(8, 8))(torch.randn(2, 8))  # as a zygote does, to warm the compiler up
+    ended = measure(two_lines, "performance", settings={"repeat": 3, "profile": True}, backend="inductor")
+    rows = ended.details["time_profile"]["compiled"]["kernels"]
+    products = [row for row in rows if row["name"] == "aten::addmm"]
+    assert {row["module"]: row["source"] for row in products} == {
+        "first": "hidden = torch.relu(self.first(inputs))",
+        "second": "return torch.relu(self.second(hidden))",
+    }
+
+
+def test_the_wrappers_of_compiled_code_are_not_at_the_line_where_the_function_begins() -> None:
+    rows = profiled(backend="inductor").details["time_profile"]["compiled"]["kernels"]
+    (graph,) = (row for row in rows if row["name"] == "CompiledFxGraph")
+    assert (graph["module"], graph.get("place", "")) == ("Network", "")
+
+
+def test_what_a_compiled_function_does_is_not_at_the_line_where_it_begins() -> None:
+    ended = measure(two_lines, "performance", settings={"repeat": 3, "profile": True}, backend="eager")
+    rows = ended.details["time_profile"]["compiled"]["kernels"]
+    (product,) = (row for row in rows if row["name"] == "aten::addmm")
+    assert (product["count"], product.get("place", "")) == (2, "")
 
 
 def test_the_profile_is_taken_after_timing_in_a_phase_of_its_own() -> None:

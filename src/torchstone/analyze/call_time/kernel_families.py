@@ -83,6 +83,11 @@ _PATTERNS: tuple[tuple[re.Pattern[str], KernelFamily], ...] = tuple(
         (r"elementwise|multi_tensor_apply|distribution_|philox|dropout|foreach|^fill|fill_kernel|arange", _F.POINTWISE),
         (r"^aten::_?(?:add|sub|mul|div|relu|gelu|silu|sigmoid|tanh|exp|log|pow|sqrt|rsqrt|neg|abs|where|masked_fill|clamp\w*|fill|zero|ones_like|zeros_like|full_like)_?$", _F.POINTWISE),
         (r"^aten::_?(?:erf|cos|sin|eq|ne|lt|gt|le|ge|bitwise_\w+|logical_\w+|triu|tril|hardtanh|hardswish|leaky_relu|elu|mish|lerp|addcmul|addcdiv|reciprocal|square|round|floor|rsub|threshold\w*|\w+_backward)_?$", _F.POINTWISE),
+        (r"^aten::_?(?:softplus|log_?sigmoid(?:_forward)?|hard_?sigmoid|relu6|celu|selu|r?relu|prelu|glu|soft_?sign|(?:hard|soft|tanh)_?shrink|logit|(?:log)?addexp2?|clip|maximum|minimum|fmax|fmin|i0|sinc|xlogy|hypot|copysign|ldexp|heaviside|angle|conj_physical|positive)_?$", _F.POINTWISE),
+        (r"^aten::(?:exp2|expm1|log1p|log2|log10|logaddexp2?|erfc|erfinv|l?i?gamma\w*|digamma|polygamma|a?(?:sin|cos|tan)h?|atan2|ceil|trunc|frac|sgn|sign|signbit|fmod|remainder|floor_divide|true_divide|float_power|nan_to_num|is(?:nan|inf|finite|neginf|posinf)|special_\w+|__\w+__)_?$", _F.POINTWISE),
+        (r"^aten::(?:zeros|ones|full|new_(?:zeros|ones|full)|scalar_tensor|zero_|eye|linspace|rand\w*|normal|uniform|bernoulli|exponential)_?$", _F.POINTWISE),
+        (r"^aten::(?:repeat\w*|tile|flip|roll|rot90|constant_pad_nd|\w+_pad[123]d|pad|copy)$", _F.COPIES),
+        (r"^aten::(?:_unsafe_view|view_as|expand_as|type_as|diagonal|split_with_sizes|tensor_split|unflatten|ravel|chunk|t_|numpy_t|real|imag|view_as_(?:real|complex))$", _F.OVERHEAD),
     )
 )  # fmt: skip
 

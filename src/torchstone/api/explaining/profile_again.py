@@ -14,6 +14,7 @@ from torchstone.measure.measuring import settings_of_run
 from torchstone.measure.runner import check_axes_stated, environment_of, survey_again
 from torchstone.measure.session import Session
 from torchstone.measure.supervisor import WorkerLimits
+from torchstone.measure.survey_replies import check_devices
 
 BUDGET = 2.0
 """Seconds of timing before the profile: hints compare the time of the device with that of whole calls."""
@@ -37,6 +38,7 @@ def measure_profile(reading: Reading, case: Case, watcher: RunWatcher, *, trust:
         with watcher.busy("loading torch and inspecting the machine"):
             session.start_workers([settings.sources[case.suite]], [case.variant.device])
             found = survey_again(run, [case.suite], session)
+            check_devices([case.variant.device], found)
             check_axes_stated([case], found, path)
         now = environment_of(found, settings)
         for caution in (*differences(now, run.environment), *map(str, unknowns(now, run.environment))):

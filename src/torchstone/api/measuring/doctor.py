@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from torchstone.api.showing import show_html
-from torchstone.measure.doctor.device_check import DeviceCheck, check_device, diagnose_device
+from torchstone.measure.doctor.device_check import DeviceCheck, check_device, diagnose_device, refuse_several
 from torchstone.measure.doctor.diagnosis import Finding, Level, can_measure, diagnose
 from torchstone.measure.doctor.facts import MachineFacts
 from torchstone.measure.doctor.inspection import inspect_machine
@@ -64,6 +64,7 @@ def doctor(device: str = "") -> DoctorResult:
 
     torchstone.doctor().problems
     """
+    refuse_several(device)
     facts = inspect_machine()
     if not device:
         return DoctorResult(facts, diagnose(facts))

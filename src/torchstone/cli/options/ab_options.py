@@ -18,7 +18,10 @@ from torchstone.measure.ab.contest import METRICS
 from torchstone.measure.ab.side_spec import KEYS
 
 VERDICTS = ("missing", "regression", "inconclusive", "new", "improvement", "same")
-_OTHER_HELP = {"threads": "Threads of torch, and number of cores that the sides take turns on (default: 1)."}
+_OTHER_HELP = {
+    "threads": "Threads of torch, and number of cores that the sides take turns on (default: 1).",
+    "devices": "cpu, cuda, cuda:1, xpu, mps or another device (default: the accelerator of this machine, else cpu).",
+}
 _SHARED = {*PairRequest.__struct_fields__} - {"budget"}  # "ab" defines its own
 
 

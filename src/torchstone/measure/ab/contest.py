@@ -12,7 +12,7 @@ from torchstone.analyze.evidence import Comparison, Evidence
 from torchstone.analyze.sequential import ALPHA, MARGIN, Effect, PairedTest, fewest_pairs
 from torchstone.core.cautions import Caution, merged
 from torchstone.core.details.measurement_details import MeasurementDetails
-from torchstone.core.details.outcome_details import OutcomeDetails
+from torchstone.core.details.outcome_details import NO_OUTCOME_DETAILS, OutcomeDetails
 from torchstone.core.records import Case, Measurement, Outcome, estimate
 from torchstone.core.text.units import duration_text
 from torchstone.core.vocabulary import COMPILE_SECONDS, DEVICE_COUNTERPARTS, NOT_AVAILABLE, PASSED, Verdict
@@ -281,8 +281,19 @@ class Contest:
         measured = self._measurements(self._trials[side])
         if self.verdict and last and last.status != PASSED:
             return structs.replace(last, case=self.case, repro=repro, measurements=measured)
-        cautions, details = merged(self._cautions[side]), OutcomeDetails(duration=round(self.seconds, 3))
+        cautions = merged(self._cautions[side])
+        details = self._details(last)
         return Outcome(self.case, PASSED, measured, repro=repro, cautions=cautions, details=details)
+
+    def _details(self, last: Outcome | None) -> OutcomeDetails:
+        """Return what a side was measured under in its latest trial, and how long all pairs took."""
+        latest = (last.details if last else None) or NO_OUTCOME_DETAILS
+        return OutcomeDetails(
+            duration=round(self.seconds, 3),
+            torch=latest.torch,
+            device=latest.device,
+            device_state=latest.device_state,
+        )
 
     def _measurements(self, trials: Sequence[tuple[float, ...]]) -> tuple[Measurement, ...]:
         """Return all samples of a side, with their trials and pairing."""

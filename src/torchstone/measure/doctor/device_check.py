@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from msgspec import DecodeError, Struct, convert, json
 
 from torchstone.core.details.device_state import DeviceReading, DeviceState
-from torchstone.core.errors import printable
+from torchstone.core.errors import UsageError, printable
 from torchstone.core.text.safe_text import summarise_error
+from torchstone.measure.devices.placement import is_all, kind_of_all
 from torchstone.measure.doctor.diagnosis import Finding, Level
 from torchstone.measure.doctor.inspection import PACKAGES, PATIENCE
 from torchstone.worker.machine.device_state.snapshots import THROTTLING, NoStateError, StateSource
@@ -21,10 +22,11 @@ _PROGRAM = """
 import json, sys
 sys.path.append(sys.argv[1])
 import torch
-from torchstone.worker.probes.device import Device, find_problem
+from torchstone.worker.probes.device import Device, find_problem_and_remedy
 from torchstone.worker.probes.device_time.recording import find_profiler_problem
 name = sys.argv[2]
-found = {"problem": find_problem(name)}
+problem, remedy = find_problem_and_remedy(name)
+found = {"problem": problem, "remedy": remedy}
 if not found["problem"]:
     device = Device(name)
     found["profiler"] = find_profiler_problem(device.type)
@@ -35,9 +37,10 @@ print("\\n" + json.dumps(found))
 
 
 class SeenDevice(Struct, frozen=True):
-    """What torch says about a device: why it, or the profiler for it, cannot be used; its uuid, number and kind."""
+    """What torch says about a device: why it cannot be used, and what can be done; why the profiler cannot; its uuid, number and kind."""
 
     problem: str = ""
+    remedy: str = ""
     profiler: str = ""
     uuid: str = ""
     index: int | None = None
@@ -56,6 +59,13 @@ class DeviceCheck(Struct, frozen=True):
     def can_measure(self) -> bool:
         """Return whether torch can use the device."""
         return not self.seen.problem
+
+
+def refuse_several(name: str) -> None:
+    """Raise UsageError if a device's name stands for all of its kind."""
+    if is_all(name):
+        first = f"{kind_of_all(name)}:0"
+        raise UsageError(f"--device {name}: one device is checked at a time", advice=f"--device {first}")
 
 
 def check_device(name: str, python: str = sys.executable) -> DeviceCheck:
@@ -100,8 +110,8 @@ def _find(check: DeviceCheck) -> Iterator[Finding]:
     topic = f"device {check.name}"
     if check.seen.problem:
         why = "Nothing can be measured on it."
-        advice = "check the driver, CUDA_VISIBLE_DEVICES, and whether torch was built for it"
-        yield Finding(topic, Level.PROBLEM, check.seen.problem, why, advice)
+        remedy = check.seen.remedy or "install torch for the interpreter that torchstone runs with"
+        yield Finding(topic, Level.PROBLEM, check.seen.problem, why, remedy)
         return
     if check.seen.kind == "cpu":
         yield Finding(topic, Level.OK, "the CPU: its findings are those of this machine")

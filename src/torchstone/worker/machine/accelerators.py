@@ -108,6 +108,7 @@ def _describe(module: Any, number: int) -> AcceleratorFound:  # noqa: ANN401  (t
         )
         if hasattr(properties, "major"):
             found = replace(found, capability=f"{properties.major}.{properties.minor}")
+        found = replace(found, driver=_stated(properties, "driver_version", name))  # of Intel devices
         if uuid := getattr(properties, "uuid", None):
             found = replace(found, uuid=str(uuid).removeprefix("GPU-"))
     if found.memory is None:
@@ -140,7 +141,7 @@ def _with_vendor_facts(found: list[AcceleratorFound]) -> list[AcceleratorFound]:
 def _merge(found: AcceleratorFound, vendor: VendorFacts) -> AcceleratorFound:
     return replace(
         found,
-        driver=vendor.driver,
+        driver=vendor.driver or found.driver,
         power_limit_w=vendor.power_limit_w,
         sm_clock_max_mhz=vendor.sm_clock_max_mhz,
         memory_clock_max_mhz=vendor.memory_clock_max_mhz,

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from torchstone.worker.machine.missing_device import explain_missing
+
 
 class Device:
     """A torch device with its synchronisation and peak memory."""
@@ -120,21 +122,28 @@ def _process_peak() -> int | None:
 
 def find_problem(name: str) -> str:
     """Return why a device cannot be used here; empty if it can."""
+    return find_problem_and_remedy(name)[0]
+
+
+def find_problem_and_remedy(name: str) -> tuple[str, str]:
+    """Return why a device cannot be used here, and what can be done about it; both are empty if it can."""
     try:
         device = torch.device(name)
     except RuntimeError:
-        return f"torch knows no device '{name}'"
+        return f"torch knows no device '{name}'", "name a device such as cuda, cuda:1 or xpu"
     if device.type in {"cpu", "meta"}:
-        return "" if device.type == "cpu" else "nothing can be measured on the meta device"
+        meta = "nothing can be measured on the meta device", "name a device that computes"
+        return ("", "") if device.type == "cpu" else meta
     module = getattr(torch, device.type, None)
     is_available = getattr(module, "is_available", None)
     if is_available is None or not is_available():
-        return f"no {device.type} device is available here"
+        why, remedy = explain_missing(device.type)
+        return f"no {device.type} device is available here{why and ': '}{why}", remedy
     with contextlib.suppress(AttributeError, RuntimeError):
         count = int(module.device_count()) if module else 0
         if device.index is not None and device.index >= count:
-            return f"there is no {name}: {device.type} has {count}"
-    return ""
+            return f"there is no {name}: {device.type} has {count}", f"count from {device.type}:0"
+    return "", ""
 
 
 def list_devices() -> list[str]:

@@ -75,8 +75,8 @@ def measure_performance(
         with ending_as("fail_to_run", "OOM", is_out_of_memory), clock.turn():
             watch = watch_device(target.device, result)
             pairs = _time(eager, compiled, rule, target, own, watch.look if watch else None)
-            note_device_state(watch, result)
             times = _time_on_device(eager, compiled, pairs, rule, target, own, result)
+            note_device_state(watch, result)
         if read_capture().has_compiled_since(captured):
             result.caution(CautionKind.RECOMPILED_WHILE_TIMED)
     if _versions(work) != inputs:

@@ -18,6 +18,7 @@ from torchstone.worker.probes.device import Device
 from torchstone.worker.probes.device_time.device_results import note_host_bound
 from torchstone.worker.probes.device_time.device_turns import DeviceTurns, slow_down_device
 from torchstone.worker.probes.device_time.recording import NoDeviceActivityError
+from torchstone.worker.probes.device_time.watching import note_device_state, watch_device
 from torchstone.worker.probes.reply import Exchange, PhaseClock, Result, ending_as
 from torchstone.worker.probes.slowing import slow_down
 from torchstone.worker.probes.subject import Target, gradient_mode, make_call, seed_everything
@@ -58,7 +59,9 @@ def take_turns(
             ready = replace(
                 TurnReady(each, code.from_elsewhere, code.imported) if code else TurnReady(each), busy=busy
             )
+            watch = watch_device(target.device, result)
             _time_turns(call, target.device, exchange, ready)
+            note_device_state(watch, result)
         if read_capture().has_compiled_since(captured):
             result.caution(CautionKind.RECOMPILED_WHILE_TIMED)
 

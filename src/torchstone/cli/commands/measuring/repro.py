@@ -26,6 +26,7 @@ from torchstone.measure.measuring import check_artifacts, settings_of_run
 from torchstone.measure.runner import check_axes_stated, check_hosts, environment_of, survey_again
 from torchstone.measure.session import Session
 from torchstone.measure.supervisor import Supervisor, WorkerLimits
+from torchstone.measure.survey_replies import check_devices
 from torchstone.reporting.dialects.case_label import Labels
 from torchstone.reporting.run_text.case_lines import result_line
 
@@ -72,6 +73,7 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None, trust: bool) -> 
                 [settings.sources[cases[0].suite]], sorted({case.variant.device for case in cases})
             )
             found = survey_again(run, [cases[0].suite], session)
+            check_devices(sorted({case.variant.device for case in cases}), found)
             check_axes_stated(cases, found, path)
             check_hosts(run, cases, session)
         for difference in differences(environment_of(found, run.settings), run.environment):

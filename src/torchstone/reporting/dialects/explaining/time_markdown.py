@@ -9,7 +9,7 @@ from torchstone.reporting.dialects.columns import TextLayout
 from torchstone.reporting.dialects.explaining.time_text import DIFFER, header_of, number_cells, overview_table
 from torchstone.reporting.dialects.markdown_page import code, escape
 from torchstone.reporting.views.explaining.kernel_names import short_name
-from torchstone.reporting.views.explaining.time_view import TimeExplanation
+from torchstone.reporting.views.explaining.time_view import NO_LINE, TimeExplanation
 
 _WIDE = 400
 
@@ -48,7 +48,8 @@ def _case_parts(each: TimeExplanation, top: int) -> Iterator[str]:
         yield _table([header[0], "", *header[1:]], kernels, names=2)
     places = [
         [
-            *(code(text, in_table=True) if text else "" for text in (row.module, row.place)),
+            code(row.module, in_table=True) if row.module else "",
+            code(row.place, in_table=True) if row.place else NO_LINE,
             *number_cells(each, row),
         ]
         for row in each.places[:top]

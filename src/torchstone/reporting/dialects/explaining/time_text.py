@@ -18,6 +18,7 @@ from torchstone.reporting.dialects.columns import (
 )
 from torchstone.reporting.views.explaining.kernel_names import short_name
 from torchstone.reporting.views.explaining.time_view import (
+    NO_LINE,
     TimeExplanation,
     decimal,
     milliseconds,
@@ -121,7 +122,7 @@ def _kernel_table(explanation: TimeExplanation, top: int, layout: TextLayout) ->
 def _place_table(explanation: TimeExplanation, top: int, layout: TextLayout) -> ResultTable:
     shown = explanation.places[:top]
     header = ["line", *header_of(explanation, "module")[:-1]]
-    rows = [[each.place, each.module, *number_cells(explanation, each)[:-1]] for each in shown]
+    rows = [[each.place or NO_LINE, each.module, *number_cells(explanation, each)[:-1]] for each in shown]
     title = _title("Modules and lines", explanation, len(shown), len(explanation.places))
     for row in rows:
         row[0] = cut_path(row[0])

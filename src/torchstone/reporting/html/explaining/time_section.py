@@ -11,6 +11,7 @@ from torchstone.reporting.html.elements import NOTHING, Markup, element, join, l
 from torchstone.reporting.svg.drawing import draw_pair, draw_stack
 from torchstone.reporting.views.explaining.kernel_names import short_name
 from torchstone.reporting.views.explaining.time_view import (
+    NO_LINE,
     TimeExplanation,
     decimal,
     milliseconds,
@@ -155,7 +156,7 @@ def _place_table(each: TimeExplanation) -> Markup:
 def _place_cells(each: TimeExplanation, place: PlaceTime) -> list[Markup]:
     return [
         element("th", long_text(place.module, 120), scope="row"),
-        element("td", element("code", long_text(place.place, 120))),
+        element("td", element("code", long_text(place.place, 120)) if place.place else NO_LINE),
         *_cells(each, place),
         element("td", element("code", long_text(place.source, 200))),
     ]

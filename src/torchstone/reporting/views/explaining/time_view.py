@@ -21,6 +21,8 @@ from torchstone.reporting.views.explaining.hint_text import describe_hint
 
 EAGER, COMPILED = "eager", "compiled"
 CPU = "cpu"
+NO_LINE = "(no line)"
+"""What stands for the line of work that no line of the model launches, such as guards and wrappers of compiled code."""
 NEGLIGIBLE = 0.001  # of the longer call: kernels and lines with less are not listed
 
 
@@ -169,7 +171,8 @@ def _limits(base: SideTime, new: SideTime, device: str) -> list[str]:
     folded = max(base.folded, new.folded)
     found = []
     if folded:
-        found.append(f"{count_of(folded, 'small row')} were recorded only by family, not by name.")
+        was = "was" if folded == 1 else "were"
+        found.append(f"{count_of(folded, 'small row')} {was} recorded only by family, not by name.")
     if device == CPU:
         found.append("Operators are timed under torch's profiler, which costs each a microsecond or two.")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
@@ -45,13 +46,21 @@ class Nvml:
         """Return the device with this uuid; without one, the device with this number, or the only one."""
         handles = [self._nvml.nvmlDeviceGetHandleByIndex(n) for n in range(self._nvml.nvmlDeviceGetCount())]
         for handle in handles:
-            if uuid and plain_uuid(_text(self._ask("nvmlDeviceGetUUID", handle))) == plain_uuid(uuid):
+            if uuid and plain_uuid(uuid) in self._uuids(handle):
                 return handle
         if len(handles) == 1:
             return handles[0]
         if not uuid and index is not None and index < len(handles):
             return handles[index]
         raise NoStateError(f"NVML lists no device with the uuid {uuid or 'that is asked for'}")
+
+    def _uuids(self, handle: Any) -> Iterator[str]:  # noqa: ANN401  (a handle of the library)
+        """Yield the uuid of a device, and those of its MIG slices, of which torch sees only one."""
+        yield plain_uuid(_text(self._ask("nvmlDeviceGetUUID", handle)))
+        for number in range(self._ask("nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
+            part = self._ask("nvmlDeviceGetMigDeviceHandleByIndex", handle, number)
+            if part is not None:
+                yield plain_uuid(_text(self._ask("nvmlDeviceGetUUID", part)))
 
     def _ask(self, function: str, *arguments: object) -> Any:  # noqa: ANN401  (whatever the library returns)
         """Return the library's answer; None if this device or driver has none."""
@@ -115,8 +124,12 @@ class Nvml:
 
 
 def plain_uuid(uuid: str) -> str:
-    """Return a uuid without the prefix that only some tools write."""
-    return uuid.strip().removeprefix("GPU-").lower()
+    """Return a uuid without the prefix that only some tools write.
+
+    >>> plain_uuid("GPU-6ff0dbe1"), plain_uuid("MIG-6FF0DBE1")
+    ('6ff0dbe1', '6ff0dbe1')
+    """
+    return uuid.strip().removeprefix("GPU-").removeprefix("MIG-").lower()
 
 
 def _number(value: object, per: float = 1.0) -> float | None:

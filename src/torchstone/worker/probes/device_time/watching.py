@@ -36,6 +36,9 @@ def note_device_state(watch: DeviceWatch | None, result: Result) -> None:
     if found is None:
         result.caution(CautionKind.DEVICE_STATE_UNKNOWN, why="the device stopped answering")
         return
+    if found.after is None:
+        why = "the device stopped answering while it was timed"
+        result.caution(CautionKind.DEVICE_STATE_UNKNOWN, why=why)
     result.details = replace(result.details, device_state=found)
     if found.throttled:
         result.caution(CautionKind.DEVICE_THROTTLED, reasons=", ".join(found.throttled), **_clocks(found))

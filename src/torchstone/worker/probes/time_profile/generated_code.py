@@ -64,11 +64,11 @@ def loaded_wrappers() -> list[ModuleType]:
     return [each for each in getattr(PyCodeCache, "modules", ()) if isinstance(each, ModuleType)]
 
 
-def read_generated(wrappers: Iterable[ModuleType]) -> list[KernelCall]:
-    """Return the calls of all wrappers; a file that cannot be read has none."""
+def read_generated(files: Iterable[str]) -> list[KernelCall]:
+    """Return the calls of all wrappers, by their files; one that cannot be read has none."""
     calls: list[KernelCall] = []
-    for wrapper in wrappers:
-        with contextlib.suppress(OSError, UnicodeDecodeError), open(wrapper.__file__ or "") as file:
+    for each in files:
+        with contextlib.suppress(OSError, UnicodeDecodeError), open(each) as file:
             calls += read_wrapper(file.read())
     return calls
 

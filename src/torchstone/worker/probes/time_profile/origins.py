@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,12 @@ from torchstone.worker.probes.time_profile.source_places import is_of_user, read
 
 _ITEM = re.compile(r"\[['\"]?([^\]'\"]*)['\"]?\]")
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)|^\d+(?=\.|$)")
+_COMPILED = re.compile(
+    r"^Torch-Compiled Region|^TorchDynamo|^Pregraph|^AOTDispatcher|CompiledF(?:xGraph|unction)"
+)
+"""Regions of compiled code: the function that was compiled is on the stack, but not at the line that the work comes from."""
+_REGION = ("", 0)
+"""Stands for the frame of such a region. The function within it has the negative number of its first line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +65,28 @@ def find_origins(tree: Any, modules: Mapping[int, str]) -> dict[int, LaunchOrigi
         kind, fields = _read(node)
         if kind == "PyCall":
             module, place, frame = _enter_call(fields, module, place, frame, modules)
-        elif kind == "PyCCall" and frame and _file_of(fields.caller) == frame[0]:
-            place = f"{frame[0]}:{fields.caller.line_number}"
+        elif kind == "PyCCall":
+            place = _place_of_call(fields.caller, frame) or place
         elif kind == "TorchOp":
-            where = place or (f"{frame[0]}:{frame[1]}" if frame else "")
+            if _COMPILED.search(node.name):
+                place, frame = "", _REGION
+            where = place or (f"{frame[0]}:{frame[1]}" if frame and frame[1] > 0 else "")
             found[node.correlation_id] = LaunchOrigin(node.name, module, where, read_line(where))
         waiting += [(below, module, place, frame) for below in node.children]
+    return found
+
+
+def find_executed(tree: Any, files: Collection[str]) -> list[str]:  # noqa: ANN401  (torch's own tree)
+    """Return which of the ``files`` of generated code were executed, in order, each as often as it was."""
+    found: list[str] = []
+    waiting = list(tree)[::-1]
+    while waiting:
+        node = waiting.pop()
+        kind, fields = _read(node)
+        if kind == "PyCall" and fields.callsite.function_name == "call":
+            file = _file_of(fields.callsite)
+            found += [each for each in files if each.endswith(file)]
+        waiting += node.children[::-1]
     return found
 
 
@@ -84,14 +106,21 @@ def _enter_call(
     modules: Mapping[int, str],
 ) -> tuple[str, str, tuple[str, int] | None]:
     """Return the module, the line, and the function that the events below a Python call are in."""
-    if frame and _file_of(fields.caller) == frame[0]:
-        place = f"{frame[0]}:{fields.caller.line_number}"
+    place = _place_of_call(fields.caller, frame) or place
     if fields.module is not None:
         module = modules.get(fields.module.self_ptr, module)
     file = _file_of(fields.callsite)
     if is_of_user(file):
-        return module, "", (file, fields.callsite.line_number)
+        line = fields.callsite.line_number
+        return module, "", (file, -line if frame == _REGION else line)
     return module, place, frame
+
+
+def _place_of_call(caller: Any, frame: tuple[str, int] | None) -> str:  # noqa: ANN401  (torch's own frame)
+    """Return the line of a call in a function of the model; empty elsewhere, and where compiled code calls its graph."""
+    if frame is None or _file_of(caller) != frame[0] or caller.line_number == -frame[1]:
+        return ""
+    return f"{frame[0]}:{caller.line_number}"
 
 
 def _file_of(site: Any) -> str:  # noqa: ANN401  (torch's own frame)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from types import ModuleType
 
 import torch
 
@@ -21,7 +21,12 @@ from torchstone.worker.probes.time_profile.generated_code import (
     read_generated,
 )
 from torchstone.worker.probes.time_profile.graph_nodes import capture_nodes, kernel_origins
-from torchstone.worker.probes.time_profile.origins import LaunchOrigin, find_origins, name_modules
+from torchstone.worker.probes.time_profile.origins import (
+    LaunchOrigin,
+    find_executed,
+    find_origins,
+    name_modules,
+)
 from torchstone.worker.probes.time_profile.recorded_call import Recording, record_call
 from torchstone.worker.probes.time_profile.work_of_call import (
     WorkSpan,
@@ -66,7 +71,8 @@ def _take(benchmarked: Benchmarked, target: Target, eager: Call, compiled: Call)
         wrappers = loaded_wrappers()
         with naming_native_kernels(wrappers):
             recorded = _record_side(compiled, target)
-        generated = _origins_of_generated(benchmarked, target, wrappers)
+        files = _files_of_call(wrappers, recorded.with_origins)
+        generated = _origins_of_generated(benchmarked, target, files)
         compiled_side = _summarise(recorded, target, modules, generated)
     return TimeProfileFound(
         target.device.type,
@@ -122,11 +128,17 @@ def _summarise(
     return replace(side, problem=f"torch's profiler returned no {what} of the call")
 
 
+def _files_of_call(wrappers: Sequence[ModuleType], recorded: Recording) -> list[str]:
+    """Return the files of generated code that the call executed, in order; all there are, if the profiler saw none (CUDA graphs replay their kernels)."""
+    files = list(dict.fromkeys(file for each in wrappers if (file := each.__file__)))
+    return find_executed(recorded.tree or (), files) or files
+
+
 def _origins_of_generated(
-    benchmarked: Benchmarked, target: Target, wrappers: Sequence[Any]
+    benchmarked: Benchmarked, target: Target, files: Sequence[str]
 ) -> dict[str, list[LaunchOrigin]]:
     """Return what is known of the kernels in generated code: their operators, and their lines if the model can be traced again."""
-    calls = read_generated(wrappers)
+    calls = read_generated(files)
     if not calls:
         return {}
     nodes = {}
