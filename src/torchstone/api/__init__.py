@@ -1,4 +1,6 @@
-"""The public Python API: one function per capability, from a request to a result. Nothing here prints or exits.
+"""The public Python API: one function per capability, from a request to a result.
+
+Nothing here prints or exits.
 
 Names are loaded on first use, so that importing torchstone stays fast.
 """
