@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torchstone.api.files.read import read
     from torchstone.api.files.report import ReportResult, report
     from torchstone.api.files.show_run import ShowResult, show
+    from torchstone.api.inspecting.doctor import DoctorResult, doctor
     from torchstone.api.judging.accept import AcceptResult, accept
     from torchstone.api.judging.check import CheckResult, check
     from torchstone.api.judging.compare import CompareResult, compare
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from torchstone.api.measuring.ab import ab
     from torchstone.api.measuring.ab_result import AbResult
     from torchstone.api.measuring.cachebench import CachebenchResult, cachebench
-    from torchstone.api.measuring.doctor import DoctorResult, doctor
     from torchstone.api.measuring.events import (
         CaseMeasured,
         CaseStarted,
@@ -87,7 +87,7 @@ _HOMES = {
     "torchstone.api.keeping.record": ("RecordResult", "record"),
     "torchstone.api.keeping.series": ("SeriesResult", "series"),
     "torchstone.api.keeping.history_store": ("HistoryStore",),
-    "torchstone.api.measuring.doctor": ("DoctorResult", "doctor"),
+    "torchstone.api.inspecting.doctor": ("DoctorResult", "doctor"),
     "torchstone.api.quarantine.quarantine_list": ("Quarantine",),
     "torchstone.api.quarantine.quarantine_review": ("QuarantineReview",),
     "torchstone.api.results": ("RunResult",),
