@@ -32,6 +32,7 @@ from torchstone.gate.criteria import CompareSettings, Criteria, looks_of
 from torchstone.gate.judge import judge_together
 from torchstone.gate.judgement import DRAFT, Conditions, Judgement, Overview, Remarks, Row, Ruling
 from torchstone.gate.rules import decide_status, numbers_count, statuses_agree
+from torchstone.gate.trial_statuses import find_disagreement
 from torchstone.gate.weigh_metric import MeasuredSide, MetricWeigher, was_measured
 
 _STATUS_RULE = Rule("status_equal")
@@ -136,6 +137,9 @@ class _Comparing:
         if not base.outcome.status and not base.outcome.measurements:
             return [self._row(Verdict.NEW, _main_metric(new), base, new, "BASE states nothing of this case")]
         self._pairs.append((base, new))
+        if disagree := find_disagreement(base.outcome, new.outcome):
+            self._seen.update(each.metric for side in (base, new) for each in side.outcome.measurements)
+            return [self._row(disagree.verdict, ACCURACY, base, new, disagree.detail)]
         return [*self._status_rows(base, new), *self._number_rows(base, new)]
 
     def _rows_without_base(self, case: Case, new: CaseOfSide) -> list[Row]:
