@@ -1,4 +1,7 @@
-"""Policies: which verdicts block. ``strict`` and ``lenient`` are ours; ``upstream`` decides as the scripts it replaces do."""
+"""Policies: which verdicts block.
+
+``strict`` and ``lenient`` are ours; ``upstream`` decides as the scripts it replaces do.
+"""
 
 from __future__ import annotations
 

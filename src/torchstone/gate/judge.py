@@ -1,4 +1,7 @@
-"""Judge comparisons: a rule or criteria, and a policy, turn each into a ruling. Every command uses this module."""
+"""Judge comparisons: a rule or criteria, and a policy, turn each into a ruling.
+
+Every command uses this module.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Check results against a baseline: every case that was planned, expected or measured gets its rows, and all rules run even if one fails."""
+"""Check results against a baseline.
+
+Every case that was planned, expected or measured gets its rows, and all rules run even if one fails.
+"""
 
 from __future__ import annotations
 
