@@ -29,6 +29,7 @@ from torchstone.gate.baseline import (
     has_numbers,
     main_metric,
     measurement_of,
+    with_status,
 )
 from torchstone.gate.blocking_policy import upstream_metrics
 from torchstone.gate.checking.metric_rows import CheckedCase, CheckedFiles, MetricRows, failure_reason
@@ -210,9 +211,8 @@ class _Check:
         if found is None:
             return None
         rule = self._rules.find(ACCURACY, outcome.case)
-        return self.tally.make_row(
-            found.verdict, outcome.case, ACCURACY, outcome, expected, rule, found.detail
-        )
+        new, base = with_status(outcome), with_status(expected) if expected else None
+        return self.tally.make_row(found.verdict, outcome.case, ACCURACY, new, base, rule, found.detail)
 
     def _failed_row(
         self, outcome: Outcome, expected: Outcome | None, main: tuple[str, Rule | None] | None
