@@ -13,6 +13,7 @@ from torchstone.api.results import RunResult
 from torchstone.core.config import find_store
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.text.redaction import redact
+from torchstone.history.update import bring_up_to_date
 from torchstone.store.database.connection import Database
 from torchstone.store.database.opening import connect
 from torchstone.store.reading_runs import find_run, list_runs, read_run
@@ -91,12 +92,16 @@ class HistoryStore:
     def remove(self, run: str | int) -> StoredRun:
         """Remove a run with all its points."""
         with self._opened() as connection:
-            return remove(connection, str(run))
+            removed = remove(connection, str(run))
+            bring_up_to_date(connection)
+            return removed
 
     def rename(self, old: str, new: str) -> Renaming:
         """Rename a benchmark, ``NAME`` or ``SUITE::NAME``; its history stays, and files with the old name stay usable."""
         with self._opened() as connection:
-            return rename(connection, old, new)
+            done = rename(connection, old, new)
+            bring_up_to_date(connection)
+            return done
 
     def verify(self) -> Verification:
         """Check that every run is whole, and all data can be read."""
