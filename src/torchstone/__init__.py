@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         ConvertResult,
         DoctorResult,
         ExplainResult,
+        FlakyResult,
         HistoryStore,
         InputError,
         MeasuredRun,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         Prepared,
         Preparing,
         PrTimeResult,
+        QuarantineSuggestions,
         Reading,
         RecordResult,
         ReportResult,
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
         convert,
         doctor,
         explain,
+        flaky,
         main,
         plan,
         pr_time,
@@ -77,6 +80,7 @@ if TYPE_CHECKING:
         series,
         show,
         stream,
+        suggest_quarantine,
     )
     from torchstone.define.benchmarks import Benchmark, Check, Suite, Work, benchmark
     from torchstone.define.counted import Counted, counted
@@ -100,6 +104,7 @@ __all__ = [
     "Counted",
     "DoctorResult",
     "ExplainResult",
+    "FlakyResult",
     "HistoryStore",
     "InputError",
     "MeasuredRun",
@@ -112,6 +117,7 @@ __all__ = [
     "PrTimeResult",
     "Prepared",
     "Preparing",
+    "QuarantineSuggestions",
     "Reading",
     "RecordResult",
     "ReportResult",
@@ -137,6 +143,7 @@ __all__ = [
     "counted",
     "doctor",
     "explain",
+    "flaky",
     "main",
     "metric",
     "plan",
@@ -149,6 +156,7 @@ __all__ = [
     "series",
     "show",
     "stream",
+    "suggest_quarantine",
 ]
 
 _DEFINING = {

@@ -1,4 +1,6 @@
-"""The public Python API: one function per capability, from a request to a result. Nothing here prints or exits.
+"""The public Python API: one function per capability, from a request to a result.
+
+Nothing here prints or exits.
 
 Names are loaded on first use, so that importing torchstone stays fast.
 """
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from torchstone.api.judging.accept import AcceptResult, accept
     from torchstone.api.judging.check import CheckResult, check
     from torchstone.api.judging.compare import CompareResult, compare
+    from torchstone.api.keeping.flaky import FlakyResult, QuarantineSuggestions, flaky, suggest_quarantine
     from torchstone.api.keeping.history_store import HistoryStore
     from torchstone.api.keeping.record import RecordResult, record
     from torchstone.api.keeping.series import SeriesResult, series
@@ -72,6 +75,12 @@ _HOMES = {
     "torchstone.api.judging.compare": ("CompareResult", "compare"),
     "torchstone.api.explaining.explain": ("ExplainResult", "explain"),
     "torchstone.api.explaining.explain_time": ("TimeExplainResult",),
+    "torchstone.api.keeping.flaky": (
+        "FlakyResult",
+        "QuarantineSuggestions",
+        "flaky",
+        "suggest_quarantine",
+    ),
     "torchstone.api.keeping.record": ("RecordResult", "record"),
     "torchstone.api.keeping.series": ("SeriesResult", "series"),
     "torchstone.api.keeping.history_store": ("HistoryStore",),
@@ -95,6 +104,7 @@ __all__ = [
     "ConvertResult",
     "DoctorResult",
     "ExplainResult",
+    "FlakyResult",
     "HistoryStore",
     "InputError",
     "MeasuredRun",
@@ -107,6 +117,7 @@ __all__ = [
     "PrTimeResult",
     "Prepared",
     "Preparing",
+    "QuarantineSuggestions",
     "Reading",
     "RecordResult",
     "ReportResult",
@@ -127,6 +138,7 @@ __all__ = [
     "convert",
     "doctor",
     "explain",
+    "flaky",
     "main",
     "plan",
     "pr_time",
@@ -138,6 +150,7 @@ __all__ = [
     "series",
     "show",
     "stream",
+    "suggest_quarantine",
 ]
 
 

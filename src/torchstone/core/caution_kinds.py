@@ -1,4 +1,6 @@
-"""The closed list of cautions, with their wording. Standard library only: workers give cautions by kind.
+"""The closed list of cautions, with their wording.
+
+Standard library only: workers give cautions by kind.
 
 A wording is a template: ``{pairs}`` is a number or a name of the caution, with an optional format after a colon. ``:count row`` is a
 count with its noun: ``1 row``, ``2 rows``.

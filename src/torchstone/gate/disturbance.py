@@ -1,4 +1,7 @@
-"""Find the trials in which something disturbed the timing, and wall times that measure the host: neither can be red or green."""
+"""Find the trials in which something disturbed the timing, and the wall times that measure the host.
+
+Neither can be red or green.
+"""
 
 from __future__ import annotations
 

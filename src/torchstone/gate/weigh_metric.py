@@ -1,4 +1,7 @@
-"""Weigh one metric of two outcomes: what prevents a comparison, what was disturbed, the evidence, and the criteria. ``check`` and ``compare`` share it."""
+"""Weigh one metric of two outcomes, for ``check`` and ``compare``.
+
+The result has what prevents a comparison, what was disturbed, the evidence, and the criteria.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One side of a comparison: one or more files. The same case in several files is one case with more trials."""
+"""Read one side of a comparison from one or more files.
+
+The same case in several files is one case with more trials.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A case measured in several trials, one worker after another: samples of all of them, and the one outcome that they add up to."""
+"""Measure a case in several trials, one worker after another, and combine them into one outcome."""
 
 from __future__ import annotations
 

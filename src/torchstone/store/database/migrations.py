@@ -1,4 +1,6 @@
-"""The numbered migrations of a store. Each is one transaction with the row that records it: it is done, or it never began.
+"""Define the numbered migrations of a store.
+
+Each is one transaction with the row that records it, so it is applied completely or not at all.
 
 A later migration is added at the end, with tables whose ``since`` is its number; those that are released never change.
 """

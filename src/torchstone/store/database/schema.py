@@ -1,4 +1,7 @@
-"""The tables of a store as data: what both databases create, and what copying a store copies. docs/store-schema.md explains them."""
+"""Define the tables of a store as data: what both databases create, and what is copied with a store.
+
+docs/store-schema.md explains them.
+"""
 
 from __future__ import annotations
 

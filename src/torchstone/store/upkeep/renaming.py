@@ -1,4 +1,7 @@
-"""Rename a benchmark, without losing its history: series under both names become one, and files with the old name stay usable."""
+"""Rename a benchmark without losing its history.
+
+Series under both names become one, and files with the old name stay usable.
+"""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 import click
 
 from torchstone.api.sources import list_baselines, read_input, read_inputs
+from torchstone.cli.commands.judging.suggest_quarantine import suggest_command
 from torchstone.cli.options.shared import SET, parse_day, show_progress
 from torchstone.cli.terminal.tables import print_table
 from torchstone.core.config import QUARANTINE_NAME, load_config
@@ -54,7 +55,11 @@ def quarantine_command() -> None:
           --expires 2027-01-31
       torchstone quarantine list
       torchstone quarantine check run1.csv run2.csv run3.csv
+      torchstone quarantine suggest --branch main
     """
+
+
+quarantine_command.add_command(suggest_command)
 
 
 def _version_option(command: F) -> F:
