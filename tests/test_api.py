@@ -36,6 +36,7 @@ CAPABILITIES = {
         "convert",
     ),
     *("ab", "selftest", "cachebench", "pr_time", "main", "record", "series"),
+    *("flaky", "suggest_quarantine"),
 }
 HOSTILE = "<script>alert(1)</script>"
 

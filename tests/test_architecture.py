@@ -74,6 +74,7 @@ MEETS_OTHER_HOSTS = {"measure.hosts.network"}
 MODEL_LIBRARIES = {"timm", "torchbenchmark", "torchvision", "transformers"}
 
 LONGEST_MODULE = 400
+LONGEST_FIRST_LINE = 120
 LONGEST_FUNCTION = 60
 LONGEST_FUNCTION_OF_NINE_IN_TEN = 25
 LARGEST_PACKAGE = 15
@@ -213,6 +214,13 @@ def test_only_the_command_line_prints_and_exits_and_few_read_the_environment() -
 def test_modules_are_short_and_say_what_they_do() -> None:
     assert not [name for name in MODULES if not ast.get_docstring(tree_of(name))]
     assert not [name for name, path in MODULES.items() if path.read_text().count("\n") > LONGEST_MODULE]
+
+
+def test_the_first_line_of_a_module_is_one_sentence_that_no_other_module_begins_with() -> None:
+    first = {name: (ast.get_docstring(tree_of(name)) or "").partition("\n")[0] for name in MODULES}
+    assert not {name: line for name, line in first.items() if len(line) > LONGEST_FIRST_LINE}
+    assert not {name: line for name, line in first.items() if not re.fullmatch(r"(?:[^.]|\.(?! ))+\.", line)}
+    assert not [line for line, count in Counter(first.values()).items() if count > 1]
 
 
 def test_functions_are_short_enough_to_see_whole() -> None:

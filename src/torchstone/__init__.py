@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         ConvertResult,
         DoctorResult,
         ExplainResult,
+        FlakyResult,
         HistoryStore,
         InputError,
         MeasuredRun,
@@ -46,6 +47,10 @@ if TYPE_CHECKING:
         Prepared,
         Preparing,
         PrTimeResult,
+        Quarantine,
+        QuarantineEntry,
+        QuarantineReview,
+        QuarantineSuggestions,
         Reading,
         RecordResult,
         ReportResult,
@@ -66,6 +71,7 @@ if TYPE_CHECKING:
         convert,
         doctor,
         explain,
+        flaky,
         main,
         plan,
         pr_time,
@@ -77,6 +83,7 @@ if TYPE_CHECKING:
         series,
         show,
         stream,
+        suggest_quarantine,
     )
     from torchstone.define.benchmarks import Benchmark, Check, Suite, Work, benchmark
     from torchstone.define.counted import Counted, counted
@@ -100,6 +107,7 @@ __all__ = [
     "Counted",
     "DoctorResult",
     "ExplainResult",
+    "FlakyResult",
     "HistoryStore",
     "InputError",
     "MeasuredRun",
@@ -112,6 +120,10 @@ __all__ = [
     "PrTimeResult",
     "Prepared",
     "Preparing",
+    "Quarantine",
+    "QuarantineEntry",
+    "QuarantineReview",
+    "QuarantineSuggestions",
     "Reading",
     "RecordResult",
     "ReportResult",
@@ -137,6 +149,7 @@ __all__ = [
     "counted",
     "doctor",
     "explain",
+    "flaky",
     "main",
     "metric",
     "plan",
@@ -149,6 +162,7 @@ __all__ = [
     "series",
     "show",
     "stream",
+    "suggest_quarantine",
 ]
 
 _DEFINING = {

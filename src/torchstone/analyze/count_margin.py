@@ -1,4 +1,6 @@
-"""Compute the spread of repeated counts, and the margin that the next count needs. Standard library only.
+"""Compute the spread of repeated counts, and the margin that the next count needs.
+
+Standard library only.
 
 The margin is a 99.9 % prediction interval, assuming independent, log-normal values (Hahn and Meeker,
 "Statistical Intervals", 1991: mean ± t(n - 1) s √(1 + 1/n)). A confidence interval would not do: it locates

@@ -1,4 +1,6 @@
-"""Detect drift: small steps in one direction that add up. Standard library only.
+"""Detect drift: small steps in one direction that add up.
+
+Standard library only.
 
 Values are given oldest first. They drift if all of this holds: the median of the newest three differs from
 that of the oldest three by more than the margin; no single step exceeded the margin; and the Mann-Kendall

@@ -1,4 +1,7 @@
-"""Records of the evidence that two sides have about one number, and of their comparison. Standard library and msgspec."""
+"""Records of the evidence that two sides have about one number, and of their comparison.
+
+Standard library and msgspec.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Predict the next value of a row from its past values. Standard library only.
+"""Predict the next value of a row from its past values.
+
+Standard library only.
 
 Values are given oldest first, one per run, and compared as logarithms. Accepted changes shift the level, and
 a shift is not noise: so the series is first cut into levels, wherever the values before and after differ by

@@ -1,4 +1,7 @@
-"""Adjust p-values for the number of comparisons. Standard library only."""
+"""Adjust p-values for the number of comparisons.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Compute confidence limits of a proportion. Standard library only.
+"""Compute confidence limits of a proportion.
+
+Standard library only.
 
 The limits are exact for counts (Clopper and Pearson, "The use of confidence or fiducial limits illustrated in
 the case of the binomial", Biometrika 26, 1934): no false alarm in twenty tries only shows that their rate is

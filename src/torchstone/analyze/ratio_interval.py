@@ -1,4 +1,6 @@
-"""Compare two sets of trials: the ratio new / base with its confidence interval. Standard library only.
+"""Compare two sets of trials: the ratio new / base with its confidence interval.
+
+Standard library only.
 
 The independent unit is the trial, which is one process. Samples within a process share its addresses, its
 core and its moment; a thousand of them say no more about the next process than a few do. So each trial

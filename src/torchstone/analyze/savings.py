@@ -1,4 +1,7 @@
-"""Estimate what percentage of time is saved, with a confidence interval over repeats. Standard library only."""
+"""Estimate what percentage of time is saved, with a confidence interval over repeats.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 

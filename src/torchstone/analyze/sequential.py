@@ -1,4 +1,6 @@
-"""Test whether B is slower than A, with a decision that is valid after every pair. Standard library only.
+"""Test whether B is slower than A, with a decision that is valid after every pair.
+
+Standard library only.
 
 A pair is one trial of A and one of B that took turns; start order and first turn are random. Without a
 difference, a log ratio of +x is as likely as -x whatever the noise: heavy-tailed, bimodal, drifting. This

@@ -1,4 +1,6 @@
-"""Estimate the ratio of two interleaved series of times, with a confidence interval. Standard library only.
+"""Estimate the ratio of two interleaved series of times, with a confidence interval.
+
+Standard library only.
 
 The estimate is the median ratio over the faster half of the pairs. A temporary slowdown of the machine
 affects both sides of a pair and mostly cancels, but not entirely: the side that allocates more, or waits more

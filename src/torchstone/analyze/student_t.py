@@ -1,4 +1,6 @@
-"""Compute p-values and quantiles of Student's t distribution. Standard library only.
+"""Compute p-values and quantiles of Student's t distribution.
+
+Standard library only.
 
 The p-value is a regularised incomplete beta function, computed as a continued fraction (Abramowitz and
 Stegun, "Handbook of Mathematical Functions", 26.5.8 and 26.7.1) with Lentz's method (Applied Optics 15,

@@ -1,4 +1,6 @@
-"""The public Python API: one function per capability, from a request to a result. Nothing here prints or exits.
+"""The public Python API: one function per capability, from a request to a result.
+
+Nothing here prints or exits.
 
 Names are loaded on first use, so that importing torchstone stays fast.
 """
@@ -13,16 +15,17 @@ if TYPE_CHECKING:
     from torchstone.api.files.read import read
     from torchstone.api.files.report import ReportResult, report
     from torchstone.api.files.show_run import ShowResult, show
+    from torchstone.api.inspecting.doctor import DoctorResult, doctor
     from torchstone.api.judging.accept import AcceptResult, accept
     from torchstone.api.judging.check import CheckResult, check
     from torchstone.api.judging.compare import CompareResult, compare
+    from torchstone.api.keeping.flaky import FlakyResult, QuarantineSuggestions, flaky, suggest_quarantine
     from torchstone.api.keeping.history_store import HistoryStore
     from torchstone.api.keeping.record import RecordResult, record
     from torchstone.api.keeping.series import SeriesResult, series
     from torchstone.api.measuring.ab import ab
     from torchstone.api.measuring.ab_result import AbResult
     from torchstone.api.measuring.cachebench import CachebenchResult, cachebench
-    from torchstone.api.measuring.doctor import DoctorResult, doctor
     from torchstone.api.measuring.events import (
         CaseMeasured,
         CaseStarted,
@@ -37,10 +40,13 @@ if TYPE_CHECKING:
     from torchstone.api.measuring.pr_time import PrTimeResult, pr_time
     from torchstone.api.measuring.run import MeasuredRun, plan, run, stream
     from torchstone.api.measuring.selftest import SelftestResult, selftest
+    from torchstone.api.quarantine.quarantine_list import Quarantine
+    from torchstone.api.quarantine.quarantine_review import QuarantineReview
     from torchstone.api.results import RunResult
     from torchstone.api.script import main
     from torchstone.core.cautions import Caution
     from torchstone.core.errors import InputError, TorchstoneError, UsageError
+    from torchstone.core.quarantine_entries import QuarantineEntry
     from torchstone.core.records import Case, Measurement, Outcome, Reading, Run
 
 _HOMES = {
@@ -72,12 +78,21 @@ _HOMES = {
     "torchstone.api.judging.compare": ("CompareResult", "compare"),
     "torchstone.api.explaining.explain": ("ExplainResult", "explain"),
     "torchstone.api.explaining.explain_time": ("TimeExplainResult",),
+    "torchstone.api.keeping.flaky": (
+        "FlakyResult",
+        "QuarantineSuggestions",
+        "flaky",
+        "suggest_quarantine",
+    ),
     "torchstone.api.keeping.record": ("RecordResult", "record"),
     "torchstone.api.keeping.series": ("SeriesResult", "series"),
     "torchstone.api.keeping.history_store": ("HistoryStore",),
-    "torchstone.api.measuring.doctor": ("DoctorResult", "doctor"),
+    "torchstone.api.inspecting.doctor": ("DoctorResult", "doctor"),
+    "torchstone.api.quarantine.quarantine_list": ("Quarantine",),
+    "torchstone.api.quarantine.quarantine_review": ("QuarantineReview",),
     "torchstone.api.results": ("RunResult",),
     "torchstone.core.cautions": ("Caution",),
+    "torchstone.core.quarantine_entries": ("QuarantineEntry",),
     "torchstone.core.errors": ("InputError", "TorchstoneError", "UsageError"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -95,6 +110,7 @@ __all__ = [
     "ConvertResult",
     "DoctorResult",
     "ExplainResult",
+    "FlakyResult",
     "HistoryStore",
     "InputError",
     "MeasuredRun",
@@ -107,6 +123,10 @@ __all__ = [
     "PrTimeResult",
     "Prepared",
     "Preparing",
+    "Quarantine",
+    "QuarantineEntry",
+    "QuarantineReview",
+    "QuarantineSuggestions",
     "Reading",
     "RecordResult",
     "ReportResult",
@@ -127,6 +147,7 @@ __all__ = [
     "convert",
     "doctor",
     "explain",
+    "flaky",
     "main",
     "plan",
     "pr_time",
@@ -138,6 +159,7 @@ __all__ = [
     "series",
     "show",
     "stream",
+    "suggest_quarantine",
 ]
 
 

@@ -1,4 +1,7 @@
-"""Cautions about results, as values: a kind, with its numbers and names. Only this module makes their text."""
+"""Cautions about results, as values: a kind, with its numbers and names.
+
+Only this module makes their text.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Weigh the evidence of two sides: effect, interval and certainty, without a judgement. Every command uses this module."""
+"""Weigh the evidence of two sides: effect, interval and certainty, without a judgement.
+
+Every command uses this module.
+"""
 
 from __future__ import annotations
 

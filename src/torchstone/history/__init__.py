@@ -1,1 +1,4 @@
-"""Turn a store of runs into a short list of changes: detect them, group them by cause, triage the groups, find flaky cases."""
+"""Turn a store of runs into a short list of changes.
+
+Detect changes, group them by cause, triage the groups, find flaky cases.
+"""

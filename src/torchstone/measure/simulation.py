@@ -1,4 +1,6 @@
-"""Start workers under valgrind, for the simulated counter: forked from their own zygote, which loads torch under valgrind once.
+"""Start workers under valgrind, for the simulated counter.
+
+They are forked from their own zygote, which loads torch under valgrind once.
 
 Everything that makes counts vary is fixed: Python's hash seed, clocks and random numbers (worker.repeatable), one thread, the
 allocator, variables of the shell or CI job, and the instruction set (valgrind does not execute AVX-512). Valgrind itself uses

@@ -1,4 +1,7 @@
-"""The names in a store, with their ids: machines, statuses, metrics, cases, series. Each is looked up, and added where it is new."""
+"""Look up the names in a store and their ids, and add new ones.
+
+Names are of machines, statuses, metrics, cases and series.
+"""
 
 from __future__ import annotations
 

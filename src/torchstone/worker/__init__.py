@@ -1,1 +1,4 @@
-"""Everything that runs in a worker process. Standard library and torch only."""
+"""Everything that runs in a worker process.
+
+Standard library and torch only.
+"""

@@ -1,4 +1,7 @@
-"""Send messages between the parent and one worker: JSON lines on a separate socket, so that a model's output cannot mix with them."""
+"""Send messages between the parent and one worker.
+
+They are JSON lines on a separate socket, so that a model's output cannot mix with them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Survey what a plan needs to know, in a worker: what the sources define, which devices and backends exist, the environment."""
+"""Survey what a plan needs to know, in a worker.
+
+That is what the sources define, which devices and backends exist, and the environment.
+"""
 
 from __future__ import annotations
 

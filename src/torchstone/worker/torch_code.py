@@ -1,4 +1,6 @@
-"""Call the parts of the worker that import torch. They are loaded here, by name; the zygote preloads them.
+"""Call the parts of the worker that import torch.
+
+They are loaded here, by name; the zygote preloads them.
 
 Importing torch takes seconds, and a process that has imported it cannot always be forked. So a worker imports
 torch only when it has its job, and a keeper that is not a zygote never does. Each function below loads the module

@@ -1,4 +1,6 @@
-"""Find the points of a series where its level changes. Arrays in, change points out: no records, no files, no clock.
+"""Find the points of a series where its level changes.
+
+Arrays in, change points out: no records, no files, no clock.
 
     values -> windows -> scaled by their noise -> candidates -> pruned by certainty -> change points
 

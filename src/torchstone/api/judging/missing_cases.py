@@ -1,4 +1,7 @@
-"""Commands that measure the cases which results lack, or have too few trials of, with the axes of the row and the settings of the run."""
+"""Make the commands that measure the cases which results lack, or have too few trials of.
+
+They repeat the axes of the row and the settings of the run.
+"""
 
 from __future__ import annotations
 

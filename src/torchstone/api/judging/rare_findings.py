@@ -1,4 +1,7 @@
-"""Findings that few checks need: rounds of two DDP reports, drift since past runs, commands for missing cases, models that are not deterministic."""
+"""Add the findings that few checks need to a judgement.
+
+These are rounds of two DDP reports, drift since past runs, commands for missing cases, and models that are not deterministic.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Complete command lines in a shell: words of an option, suites, files, and the cases of files and suites. Nothing here imports torch.
+"""Complete command lines in a shell: words of options, suites, files, and cases of files and suites.
+
+Nothing here imports torch.
 
 click prints the script for each shell, and asks here for candidates (docs/completion.md).
 """

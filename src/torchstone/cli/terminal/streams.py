@@ -1,4 +1,7 @@
-"""Handle standard streams that are closed, full or without a reader: the command continues, and its exit code reports lost output."""
+"""Handle standard streams that are closed, full or without a reader.
+
+The command continues, and its exit code reports lost output.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Check the definitions of metrics that benchmarks report themselves: name, direction and unit. Standard library only."""
+"""Check the definitions of metrics that benchmarks report themselves: name, direction and unit.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Format values with their confidence intervals: ``0.15x (0.05 to 0.90)``. Every command uses these functions."""
+"""Format values with their confidence intervals: ``0.15x (0.05 to 0.90)``.
+
+Every command uses these functions.
+"""
 
 from __future__ import annotations
 

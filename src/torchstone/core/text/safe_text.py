@@ -1,4 +1,6 @@
-r"""Escape untrusted text for terminals, CI logs, shells, JSON and spreadsheets. Standard library only.
+"""Escape untrusted text for terminals, CI logs, shells, JSON and spreadsheets.
+
+Standard library only.
 
 Characters that a terminal would interpret or a reader would not see are written as escapes: ``\x1b``,
 ``\u202e``. These are control characters (C0, DEL, C1), bidirectional marks, line and paragraph separators,

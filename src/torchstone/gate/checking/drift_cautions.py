@@ -1,4 +1,4 @@
-"""Cautions about drift: rows that are not red, but whose small changes since an earlier run add up to more than their margin."""
+"""Give cautions about drift: changes within the margin that add up to more than it over several runs."""
 
 from __future__ import annotations
 

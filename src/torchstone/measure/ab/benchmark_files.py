@@ -1,4 +1,7 @@
-"""Give each side its benchmark files: its own, or those of another place, where it lacks a file or ``--bench-from`` says so."""
+"""Give each side its benchmark files: its own, or those of another place.
+
+A side takes files from elsewhere if it lacks one, or if ``--bench-from`` says so.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Check out revisions as worktrees, and remove these again, including those left by killed commands; no others are touched."""
+"""Check out revisions as worktrees, and remove these again, including those left by killed commands.
+
+No other worktrees are touched.
+"""
 
 from __future__ import annotations
 

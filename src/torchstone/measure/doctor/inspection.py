@@ -1,4 +1,7 @@
-"""Collect facts about the machine for the diagnosis. torch is imported only in a separate process."""
+"""Collect facts about the machine for the diagnosis.
+
+Only a separate process imports torch.
+"""
 
 from __future__ import annotations
 

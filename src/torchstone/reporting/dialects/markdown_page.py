@@ -1,4 +1,7 @@
-"""Markdown that anything can be put into safely: code spans, tables, escaped text, and a page that stops growing at a limit."""
+"""Write Markdown safely, whatever it contains, up to a maximum length.
+
+There are code spans, tables, escaped text, and a page that stops growing at a limit.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything about one case as text: metrics, trials, cautions, graph breaks, failure, log, and the command that measures it again."""
+"""Show everything about one case as text: metrics, trials, cautions, failure, log, repro command."""
 
 from __future__ import annotations
 

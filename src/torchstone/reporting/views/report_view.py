@@ -1,4 +1,7 @@
-"""Define the common view of check, compare and ab that every format renders, and put headlines, changes and intervals into words."""
+"""Define the common view of check, compare and ab that every format renders.
+
+Here, headlines, changes and intervals are put into words.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The protocol of a database that holds a store. SQLite and PostgreSQL each implement it in one module, and all SQL beside is the same for both."""
+"""Define the protocol of a database that holds a store.
+
+SQLite and PostgreSQL each implement it in one module; all other SQL is the same for both.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The tables of a store as data: what both databases create, and what copying a store copies. docs/store-schema.md explains them."""
+"""Define the tables of a store as data: what both databases create, and what is copied with a store.
+
+docs/store-schema.md explains them.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +138,7 @@ TABLES = (
 )
 """All tables, each after those that it refers to."""
 
-OF_RUNS = ("samples", "points", "failures", "outcomes", "run_details")
+OF_RUNS = ("samples", "points", "failures", "outcomes", "run_details", "stale_runs")
 """The tables whose rows belong to a run, in the order in which they can be emptied."""
 
 _PER_POINT = """

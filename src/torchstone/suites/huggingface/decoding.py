@@ -1,4 +1,6 @@
-"""Build models that read a prompt, or that decode one token. Imports torch and transformers.
+"""Build models that read a prompt, or that decode one token.
+
+Imports torch and transformers.
 
 Decoding a token changes the cache it reads from, but a benchmark must do the same work at every call. So the
 cache has one fixed slot for the new token, and everything else stays as the prompt left it.

@@ -1,4 +1,7 @@
-"""Build a transformers model with its inputs. Imports torch and transformers."""
+"""Build a transformers model with its inputs.
+
+Imports torch and transformers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Define class, sizes and inputs of each model of the huggingface suite. Data only.
+"""Define class, sizes and inputs of each model of the huggingface suite.
+
+Data only.
 
 Full sizes are the defaults of the configuration classes, which match a published checkpoint, or the
 checkpoint's own configuration in ``full``. Batch sizes and sequence lengths are those of PyTorch's runner.

@@ -1,4 +1,6 @@
-"""Build a model of the scaling suite with its training data. Imports torch, and torchvision if needed.
+"""Build a model of the scaling suite with its training data.
+
+Imports torch, and torchvision if needed.
 
 The small models take some milliseconds per iteration on one core, and have enough parameters to make
 communication matter.

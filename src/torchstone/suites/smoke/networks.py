@@ -1,4 +1,6 @@
-"""Build the networks of the smoke suite with their inputs. Imports torch.
+"""Build the networks of the smoke suite with their inputs.
+
+Imports torch.
 
 Every network works on any device and in any floating-point type: ``forward`` creates tensors only from its
 inputs.

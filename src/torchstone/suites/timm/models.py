@@ -1,4 +1,7 @@
-"""Build a timm model with random images. Imports torch and timm."""
+"""Build a timm model with random images.
+
+Imports torch and timm.
+"""
 
 from __future__ import annotations
 

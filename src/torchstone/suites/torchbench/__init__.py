@@ -1,4 +1,7 @@
-"""Define the models of pytorch/benchmark, if the package ``torchbenchmark`` is installed; with random weights, nothing is downloaded."""
+"""Define the models of pytorch/benchmark, if the package ``torchbenchmark`` is installed.
+
+With random weights, nothing is downloaded.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Build a model of pytorch/benchmark, with random weights. Imports torch."""
+"""Build a model of pytorch/benchmark, with random weights.
+
+Imports torch.
+"""
 
 from __future__ import annotations
 

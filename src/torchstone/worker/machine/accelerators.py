@@ -1,4 +1,6 @@
-"""Read facts about accelerators, from torch and from the vendor's own tool. Nothing here raises.
+"""Read facts about accelerators, from torch and from the vendor's own tool.
+
+Nothing here raises.
 
 Standard library and torch only: it also runs inside workers. torch is imported inside functions.
 """

@@ -1,4 +1,7 @@
-"""Run other programs, which may be absent, broken or slow. Standard library only: it also runs inside workers."""
+"""Run other programs, which may be absent, broken or slow.
+
+Standard library only: it also runs inside workers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Read facts about the machine from ``/proc`` and ``/sys``. Unknown facts are None; nothing here raises.
+"""Read facts about the machine from ``/proc`` and ``/sys``.
+
+Unknown facts are None; nothing here raises.
 
 Standard library only: it also runs inside workers. Tests pass a ``root`` with their own ``/proc`` and ``/sys``.
 """

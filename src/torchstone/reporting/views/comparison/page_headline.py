@@ -1,4 +1,7 @@
-"""Decide the headline of a page and its color. The pages of ``compare``, ``ab`` and ``report`` all take it from here."""
+"""Decide the headline of a page and its color.
+
+The pages of ``compare``, ``ab`` and ``report`` all take it from here.
+"""
 
 from __future__ import annotations
 

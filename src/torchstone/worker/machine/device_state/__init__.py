@@ -1,1 +1,4 @@
-"""The state of a device while it is timed: clocks, power, temperature, throttling, other processes. Nothing here raises."""
+"""The state of a device while it is timed: clocks, power, temperature, throttling, other processes.
+
+Nothing here raises.
+"""

@@ -1,4 +1,6 @@
-"""Leave the device to others while this worker compiles, except for the benchmarks with which the compiler chooses its kernels.
+"""Leave the device to others while this worker compiles.
+
+The exception is benchmarks with which the compiler chooses its kernels.
 
 torch tells when a compilation begins and ends. What a compiled model does between two compilations uses the device:
 its calls, the kernels that it tries on its first call, and the recording of CUDA graphs.

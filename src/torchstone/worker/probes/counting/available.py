@@ -1,4 +1,7 @@
-"""Find the counters that work on this machine, and choose the default. Standard library only."""
+"""Find the counters that work on this machine, and choose the default.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Count user-space instructions in hardware, with Linux perf events. Standard library only.
+"""Count user-space instructions in hardware, with Linux perf events.
+
+Standard library only.
 
 Two counters are opened together: one for the calling thread, one for its process tree (``inherit``). The
 kernel adds threads and processes to the second when they start, so create the counter before the work starts

@@ -1,4 +1,6 @@
-"""Measure how long a device is busy in an eager and in a compiled call, in turns, and how long the host takes to submit them.
+"""Measure how long a device is busy in an eager and in a compiled call, in turns.
+
+Also measure how long the host takes to submit them.
 
 Both sides are profiled in one session, outside the timing by the wall clock. Each block of calls ends with the device idle; what the
 device did is assigned to a block by when the host launched it, so every block is one sample.

@@ -1,4 +1,7 @@
-"""Watch the state of the device while a case is timed, and add it to the result: throttled or shared, and it was disturbed."""
+"""Watch the state of the device while a case is timed, and add it to the result.
+
+A case on a throttled or shared device was disturbed.
+"""
 
 from __future__ import annotations
 
