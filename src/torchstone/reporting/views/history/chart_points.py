@@ -1,4 +1,4 @@
-"""Decide what a chart of a series shows: points with gaps between them, levels, changes, environments, and few enough of all."""
+"""Decide what a chart of a series shows, with gaps, levels and changes, and few enough points."""
 
 from __future__ import annotations
 
