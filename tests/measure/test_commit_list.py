@@ -108,7 +108,7 @@ def test_nothing_that_a_repository_configures_is_executed(git: Git, tmp_path: Pa
     last = commit(git, tmp_path, "change", "a")
     trap = tmp_path / "trap.sh"
     trap.write_text(f"#!/bin/sh\ntouch '{tmp_path}/sprung'\n")
-    os.chmod(trap, 0o755)
+    os.chmod(trap, 0o700)
     for setting in ("diff.external", "core.fsmonitor", "gpg.program", "core.pager", "diff.x.textconv"):
         git("config", setting, str(trap))
     git("config", "log.showSignature", "true")

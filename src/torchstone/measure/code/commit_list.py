@@ -78,7 +78,7 @@ def _list(repository: str, after: str, until: str, most: int) -> CommitList:
 
 def _parse(block: str) -> Commit:
     line, _, rest = block.partition("\n")
-    name, author, date, subject = (line.split("\x1f") + ["", "", ""])[:4]
+    name, author, date, subject = line.split("\x1f", 3)
     files = _FILES.search(rest)
     return Commit(name, author, date, subject, int(files[1]) if files else None)
 
