@@ -1,7 +1,8 @@
 """The order of revisions: that of git's history where it is known, else that of recording.
 
 Every revision has a position. Within one history, positions follow the heights of commits: an ancestor has a lower height than its
-descendants (``measure/code/ancestry.py``). A revision that the repository does not know stands behind all that were recorded before.
+descendants (``measure/code/ancestry.py``). A revision that the repository does not know stands behind all that were recorded before:
+beside the last of them, so that later commits of the repository stand behind it; with a position of its own if no height is known.
 """
 
 from __future__ import annotations
@@ -53,16 +54,18 @@ class Places:
         self._history = history
         self._last = max((each.position for each in known), default=0)
         self._shift = _shift(known, history)
+        self._in_git = any(each.height is not None for each in known)
 
     def add(self, name: str, commit: str) -> Placed:
         """Return the place of a new revision."""
         height = self._history.heights.get(commit)
         if height is None:
-            position = self._last
+            position = self._last if self._in_git else self._last + 1
         else:
             if self._shift is None:  # the first commit of another history stands behind all others
                 self._shift = self._last + 1 - height if self._last else 0
             position = height + self._shift
+            self._in_git = True
         self._last = max(self._last, position)
         return Placed(name, commit, height, position)
 
