@@ -12,7 +12,7 @@ from msgspec import structs
 from comparison_files import VARIANT, case_of, counts
 from made_changes import change_of
 from stored_runs import EPYC, opened, recorded, run_of
-from torchstone.api.explaining.explain_change import ChangeEvidence, explain_change
+from torchstone.api.explaining.explain_change import ChangeExplanation, explain_change
 from torchstone.core.details.capture_details import CaptureDetails, GraphBreak
 from torchstone.core.details.compile_cache_details import CacheDetails, CacheMiss
 from torchstone.core.details.outcome_details import OutcomeDetails, TorchSettingsDetails
@@ -42,7 +42,7 @@ def explained(
     new: list[Outcome],
     metric: str = "abs_latency",
     **further: Any,  # noqa: ANN401  (fields of any kind)
-) -> ChangeEvidence:
+) -> ChangeExplanation:
     recorded(database, run_of(1, old), run_of(2, new, **further))
     first, second = list_runs(database)
     change = change_of(2, NET, metric)
@@ -59,14 +59,14 @@ def test_graph_breaks_are_told_with_their_reason(database: Database) -> None:
     new = structs.replace(new, measurements=(*new.measurements, counts("graph_breaks", 3)))
     old = outcome(("abs_latency", 10.0))
     old = structs.replace(old, measurements=(*old.measurements, counts("graph_breaks", 0)))
-    evidence = explained(database, [old], [new])
-    assert evidence.lines == (
+    found = explained(database, [old], [new])
+    assert found.lines == (
         "graph breaks 0 -> 3",
         "graph breaks at net.py:12 0 -> 3: Unsupported: print()",
     )
 
 
-def test_compile_phases_of_another_probe_are_evidence(database: Database) -> None:
+def test_compile_phases_of_another_probe_are_clues(database: Database) -> None:
     phases = [
         ("cold_dynamo_seconds", 1.0, 1.01),
         ("cold_inductor_seconds", 2.1, 2.2),
@@ -74,8 +74,8 @@ def test_compile_phases_of_another_probe_are_evidence(database: Database) -> Non
     ]
     old = [outcome(("compile_seconds", 5.0)), outcome(*((name, one) for name, one, _ in phases), case=CACHE)]
     new = [outcome(("compile_seconds", 8.0)), outcome(*((name, two) for name, _, two in phases), case=CACHE)]
-    evidence = explained(database, old, new, "compile_seconds")
-    assert evidence.lines == ("compile phase codegen (cold) 2.1 s -> 5 s",)
+    found = explained(database, old, new, "compile_seconds")
+    assert found.lines == ("compile phase codegen (cold) 2.1 s -> 5 s",)
 
 
 def test_phases_of_a_case_are_told_if_they_matter(database: Database) -> None:
@@ -94,8 +94,8 @@ def test_kernels_are_told_by_their_change(database: Database) -> None:
         outcome(details=profile(gemm=1.0, add=0.5, tiny=0.001)),
         outcome(details=profile(gemm=1.01, copy=2.0, tiny=0.01)),
     )
-    evidence = explained(database, [old], [new])
-    assert evidence.lines == ("kernel copy absent -> 2.000 ms", "kernel add 0.5000 ms -> absent")
+    found = explained(database, [old], [new])
+    assert found.lines == ("kernel copy absent -> 2.000 ms", "kernel add 0.500 ms -> absent")
 
 
 def test_cache_look_ups_and_why_they_missed(database: Database) -> None:
@@ -125,27 +125,27 @@ def test_a_failure_is_told_with_its_message(database: Database) -> None:
 
 def test_settings_and_environments_that_differ_are_told(database: Database) -> None:
     details = [OutcomeDetails(torch=TorchSettingsDetails(tf32=allowed)) for allowed in (True, False)]
-    evidence = explained(
+    found = explained(
         database,
         [outcome(details=details[0])],
         [outcome(details=details[1])],
         environment={**EPYC, "versions": {"torch": "2.14.0"}},
     )
-    assert evidence.lines == ("settings of torch: TF32 allowed -> TF32 not allowed",)
-    assert any("torch" in each for each in evidence.differences)
+    assert found.lines == ("settings of torch: TF32 allowed -> TF32 not allowed",)
+    assert any("torch" in each for each in found.differences)
 
 
-def test_other_numbers_of_the_case_are_evidence_and_the_one_that_changed_is_none(database: Database) -> None:
+def test_other_numbers_of_the_case_are_clues_and_the_one_that_changed_is_none(database: Database) -> None:
     old = outcome(("abs_latency", 10.0), ("eager_latency", 20.0), ("dynamo_peak_mem", 1.0))
     new = outcome(("abs_latency", 15.0), ("eager_latency", 30.0), ("dynamo_peak_mem", 1.01))
     assert explained(database, [old], [new]).lines == ("eager latency 20 ms -> 30 ms",)
 
 
 def test_nothing_found_is_said(database: Database) -> None:
-    evidence = explained(database, [outcome(("abs_latency", 10.0))], [outcome(("abs_latency", 15.0))])
-    assert not evidence.findings
-    assert "do not differ in anything that would explain it" in evidence.lines[0]
-    assert "--profile" in evidence.lines[0]
+    found = explained(database, [outcome(("abs_latency", 10.0))], [outcome(("abs_latency", 15.0))])
+    assert not found.clues
+    assert "do not differ in anything that would explain it" in found.lines[0]
+    assert "--profile" in found.lines[0]
 
 
 def test_a_run_that_was_removed_is_said(database: Database) -> None:
@@ -155,5 +155,5 @@ def test_a_run_that_was_removed_is_said(database: Database) -> None:
 
 def test_a_case_without_an_outcome_is_said(database: Database) -> None:
     other = outcome(("abs_latency", 1.0), case=case_of("other"))
-    evidence = explained(database, [outcome(("abs_latency", 1.0)), other], [other])
-    assert evidence.note.endswith("has no outcome of this case")
+    found = explained(database, [outcome(("abs_latency", 1.0)), other], [other])
+    assert found.note.endswith("has no outcome of this case")

@@ -1,8 +1,7 @@
 """The order of revisions: that of git's history where it is known, else that of recording.
 
 Every revision has a position. Within one history, positions follow the heights of commits: an ancestor has a lower height than its
-descendants (``measure/code/ancestry.py``). A revision that the repository does not know stands behind all that were recorded before:
-beside the last of them, so that later commits of the repository stand behind it; with a position of its own if no height is known.
+descendants (``measure/code/ancestry.py``). A revision that the repository does not know stands behind all that were recorded before.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Places:
 
     >>> places = Places([], History({"a": 1, "b": 2, "c": 3}, is_there=True))
     >>> [places.add(name, name).position for name in ("c", "a", "unknown", "b")]
-    [3, 1, 3, 2]
+    [3, 1, 4, 2]
     """
 
     def __init__(self, known: Sequence[Placed], history: History) -> None:
@@ -60,12 +59,12 @@ class Places:
         """Return the place of a new revision."""
         height = self._history.heights.get(commit)
         if height is None:
-            position = self._last if self._in_git else self._last + 1
+            position = self._last + 1
         else:
             if self._shift is None:  # the first commit of another history stands behind all others
-                self._shift = self._last + 1 - height if self._last else 0
-            position = height + self._shift
+                self._shift = self._last + 1 - height if self._in_git else self._last
             self._in_git = True
+            position = height + self._shift
         self._last = max(self._last, position)
         return Placed(name, commit, height, position)
 

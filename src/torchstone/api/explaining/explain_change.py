@@ -1,4 +1,4 @@
-"""``explain_change``: what differs between the runs on both sides of a change, as evidence of its cause."""
+"""``explain_change``: what differs between the runs on both sides of a change, and may explain it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from torchstone.api.explaining.findings import Finding, find_differences
+from torchstone.api.explaining.clues import Clue, find_clues
 from torchstone.core.environments import differences
 from torchstone.core.records import Case, Outcome, Reading
 from torchstone.history.change_records import ChangeEnd, SeriesChange
@@ -14,33 +14,33 @@ from torchstone.store.database.connection import Database
 from torchstone.store.reading_runs import find_runs, read_run
 
 
-class ChangeEvidence(Struct, frozen=True):
+class ChangeExplanation(Struct, frozen=True):
     """What differs between the last run of the old level and the first of the new one. ``note`` says why there is nothing.
 
     ``differences`` are those of the environments: ``torch: 2.12.1 / 2.13.0``.
     """
 
     change: SeriesChange
-    findings: tuple[Finding, ...] = ()
+    clues: tuple[Clue, ...] = ()
     differences: tuple[str, ...] = ()
     note: str = ""
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """One line for each finding; if there is none, one that says so."""
-        return tuple(map(str, self.findings)) or (self.note,)
+        """One line for each clue; if there is none, one that says so."""
+        return tuple(map(str, self.clues)) or (self.note,)
 
 
-def explain_change(database: Database, change: SeriesChange) -> ChangeEvidence:
+def explain_change(database: Database, change: SeriesChange) -> ChangeExplanation:
     """Compare what the store has of a case on both sides of a change: status, graphs, caches, compile phases, kernels, instructions.
 
-    Nothing is measured. Cases of other probes of the same benchmark are evidence, too.
+    Nothing is measured. Cases of other probes of the same benchmark may have clues, too.
     """
     sides = []
     for end in (change.last_old, change.first_new):
         reading = _read(database, end)
         if reading is None:
-            return ChangeEvidence(change, note=f"run {end.run} is no longer in the store")
+            return ChangeExplanation(change, note=f"run {end.run} is no longer in the store")
         sides.append(reading)
     before, after = sides
     case = change.series.case
@@ -49,13 +49,11 @@ def explain_change(database: Database, change: SeriesChange) -> ChangeEvidence:
     differing = tuple(differences(after.run.environment, before.run.environment))
     if case not in shared:
         missing = change.last_old if case not in old else change.first_new
-        return ChangeEvidence(
+        return ChangeExplanation(
             change, differences=differing, note=f"run {missing.run} has no outcome of this case"
         )
-    found = find_differences(
-        [old[each] for each in shared], [new[each] for each in shared], change.metric.name
-    )
-    return ChangeEvidence(change, found, differing, "" if found else _say_nothing(old[case], new[case]))
+    found = find_clues([old[each] for each in shared], [new[each] for each in shared], change.metric.name)
+    return ChangeExplanation(change, found, differing, "" if found else _say_nothing(old[case], new[case]))
 
 
 def _read(database: Database, end: ChangeEnd) -> Reading | None:

@@ -1,4 +1,4 @@
-"""Put the changes of a group in order: what got worse first, then what merely differs, then what got better; the largest effect first."""
+"""Sort changes for the eye: regressions first, then what merely differs, then improvements, each by effect."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ _PHASES = frozenset(
 _RECOMPILES = "recompiles"
 
 
-_Sized = tuple[float, float, "Finding"]
-"""A part of a sum: its size, how much it changed, and the finding."""
+_Sized = tuple[float, float, "Clue"]
+"""A part of a sum: its size, how much it changed, and the clue."""
 
 
-class FindingKind(StrEnum):
-    """What a finding is about, what explains most first."""
+class ClueKind(StrEnum):
+    """What a clue is about, what explains most first."""
 
     STATUS = "status"
     GRAPHS = "graphs"
@@ -47,10 +47,10 @@ class FindingKind(StrEnum):
     METRIC = "metric"
 
 
-class Finding(Struct, frozen=True):
+class Clue(Struct, frozen=True):
     """One difference: ``graph breaks 0 -> 3``. ``detail`` says more, such as the reason of a graph break."""
 
-    kind: FindingKind
+    kind: ClueKind
     what: str
     before: str
     after: str
@@ -61,24 +61,24 @@ class Finding(Struct, frozen=True):
         return f"{text}: {self.detail}" if self.detail else text
 
 
-def find_differences(before: Sequence[Outcome], after: Sequence[Outcome], metric: str) -> tuple[Finding, ...]:
+def find_clues(before: Sequence[Outcome], after: Sequence[Outcome], metric: str) -> tuple[Clue, ...]:
     """Return how the outcomes of a benchmark differ: its own case first, then those of other probes. ``metric`` is what changed.
 
     Both have the same cases, in the same order.
     """
-    found: dict[tuple[FindingKind, str], Finding] = {}
+    found: dict[tuple[ClueKind, str], Clue] = {}
     for old, new in zip(before, after, strict=True):
         for each in _compare(old, new, metric):
             found.setdefault((each.kind, each.what), each)
-    order = list(FindingKind)
+    order = list(ClueKind)
     return tuple(sorted(found.values(), key=lambda each: order.index(each.kind)))
 
 
-def _compare(old: Outcome, new: Outcome, metric: str) -> Iterator[Finding]:
+def _compare(old: Outcome, new: Outcome, metric: str) -> Iterator[Clue]:
     if old.status != new.status:
         failure = new.failure or old.failure
         said = _short(failure.message) if failure else ""
-        yield Finding(FindingKind.STATUS, "status", old.status or "-", new.status or "-", said)
+        yield Clue(ClueKind.STATUS, "status", old.status or "-", new.status or "-", said)
     yield from _compare_numbers(old, new, metric)
     yield from _new_reasons(old.capture, new.capture)
     if old.details and new.details:
@@ -91,23 +91,23 @@ def _short(text: str) -> str:
     return first if len(first) <= _LONGEST else f"{first[:_LONGEST]}..."
 
 
-def _compare_numbers(old: Outcome, new: Outcome, changed: str) -> Iterator[Finding]:
+def _compare_numbers(old: Outcome, new: Outcome, changed: str) -> Iterator[Clue]:
     """Yield counts that differ, and the times and sizes that differ most; not the metric that is to be explained."""
     measured = {_key(each): each for each in old.measurements}
     phases: list[_Sized] = []
-    others: list[Finding] = []
+    others: list[Clue] = []
     for each in new.measurements:
         other = measured.get(_key(each))
         metric = find_metric(each.metric, each, new)
         if other is None or metric is None or other.value == each.value or each.metric == changed:
             continue
-        finding = _of_metric(metric, other, each)
-        if finding.kind in {FindingKind.GRAPHS, FindingKind.CACHE}:
-            yield finding
-        elif _is_much(other.value, each.value) and finding.kind is FindingKind.PHASE:
-            phases.append((max(other.value, each.value), abs(each.value - other.value), finding))
+        clue = _of_metric(metric, other, each)
+        if clue.kind in {ClueKind.GRAPHS, ClueKind.CACHE}:
+            yield clue
+        elif _is_much(other.value, each.value) and clue.kind is ClueKind.PHASE:
+            phases.append((max(other.value, each.value), abs(each.value - other.value), clue))
         elif _is_much(other.value, each.value):
-            others.append(finding)
+            others.append(clue)
     yield from _largest(phases)
     yield from others[:_MOST_OF_A_KIND]
 
@@ -116,20 +116,20 @@ def _key(measurement: Measurement) -> tuple[str, str]:
     return measurement.metric, measurement.counter
 
 
-def _of_metric(metric: Metric, old: Measurement, new: Measurement) -> Finding:
-    kind, what = FindingKind.METRIC, metric.name.replace("_", " ")
+def _of_metric(metric: Metric, old: Measurement, new: Measurement) -> Clue:
+    kind, what = ClueKind.METRIC, metric.name.replace("_", " ")
     if metric.quantity in _PHASES:
-        kind = FindingKind.PHASE
+        kind = ClueKind.PHASE
         what = (
             f"compile phase {metric.quantity.removesuffix('_seconds').replace('_', ' ')} ({metric.scenario})"
         )
     elif metric.name in CAPTURE_METRICS or metric.name == _RECOMPILES:
-        kind = FindingKind.GRAPHS
+        kind = ClueKind.GRAPHS
     elif metric.quantity in {f"cache_{each}" for each in LOOK_UPS}:
-        kind = FindingKind.CACHE
+        kind = ClueKind.CACHE
         what = f"compile-cache look-ups that were {_plural(metric.quantity)} ({metric.scenario})"
     before, after = (format_value(each.value, metric.unit) for each in (old, new))
-    return Finding(kind, what, before, after)
+    return Clue(kind, what, before, after)
 
 
 def _plural(quantity: str) -> str:
@@ -141,15 +141,15 @@ def _is_much(before: float, after: float) -> bool:
     return high > 0 and (low == 0 or high / low >= LEAST)
 
 
-def _largest(found: list[_Sized]) -> Iterator[Finding]:
+def _largest(found: list[_Sized]) -> Iterator[Clue]:
     """Yield the parts of a sum that changed most; parts that are small explain nothing."""
     largest = max((size for size, _, _ in found), default=0.0)
-    kept = [(change, finding) for size, change, finding in found if size >= _OF_THE_LARGEST * largest]
+    kept = [(change, clue) for size, change, clue in found if size >= _OF_THE_LARGEST * largest]
     kept.sort(key=lambda pair: -pair[0])
-    yield from [finding for _, finding in kept[:_MOST_OF_A_KIND]]
+    yield from [clue for _, clue in kept[:_MOST_OF_A_KIND]]
 
 
-def _new_reasons(old: CaptureDetails | None, new: CaptureDetails | None) -> Iterator[Finding]:
+def _new_reasons(old: CaptureDetails | None, new: CaptureDetails | None) -> Iterator[Clue]:
     """Yield graph breaks and recompilations whose reason was not there before."""
     if new is None:
         return
@@ -159,26 +159,26 @@ def _new_reasons(old: CaptureDetails | None, new: CaptureDetails | None) -> Iter
     ]:
         where = f"at {each.place}" if each.place else "at an unknown line"
         what = "frames left to eager" if each.fallback else "graph breaks"
-        yield Finding(FindingKind.GRAPHS, f"{what} {where}", "0", str(each.count), _short(each.reason))
+        yield Clue(ClueKind.GRAPHS, f"{what} {where}", "0", str(each.count), _short(each.reason))
     reasons = set(old.recompile_reasons) if old else set()
     for reason in [each for each in new.recompile_reasons if each not in reasons][:1]:
-        yield Finding(FindingKind.GRAPHS, "recompilations with a new reason", "0", "1", _short(reason))
+        yield Clue(ClueKind.GRAPHS, "recompilations with a new reason", "0", "1", _short(reason))
 
 
-def _compare_details(old: OutcomeDetails, new: OutcomeDetails) -> Iterator[Finding]:
+def _compare_details(old: OutcomeDetails, new: OutcomeDetails) -> Iterator[Clue]:
     yield from _compare_phases(old.phases or {}, new.phases or {})
     yield from _compare_cache_misses(old, new)
     yield from _compare_kernels(old, new)
     yield from _compare_instructions(old, new)
     before, after = (each.torch.describe() if each.torch else "" for each in (old, new))
     if before and after and before != after:
-        yield Finding(FindingKind.SETTING, "settings of torch:", before, after)
+        yield Clue(ClueKind.SETTING, "settings of torch:", before, after)
     if old.device_state and new.device_state and old.device_state.throttled != new.device_state.throttled:
         faults = [", ".join(each.throttled) or "none" for each in (old.device_state, new.device_state)]
-        yield Finding(FindingKind.SETTING, "throttled by", faults[0], faults[1])
+        yield Clue(ClueKind.SETTING, "throttled by", faults[0], faults[1])
 
 
-def _compare_phases(old: dict[str, float], new: dict[str, float]) -> Iterator[Finding]:
+def _compare_phases(old: dict[str, float], new: dict[str, float]) -> Iterator[Clue]:
     found = [
         (
             max(old[name], new[name]),
@@ -191,11 +191,11 @@ def _compare_phases(old: dict[str, float], new: dict[str, float]) -> Iterator[Fi
     yield from _largest(found)
 
 
-def _seconds(what: str, before: float, after: float) -> Finding:
-    return Finding(FindingKind.PHASE, what, format_value(before, "s"), format_value(after, "s"))
+def _seconds(what: str, before: float, after: float) -> Clue:
+    return Clue(ClueKind.PHASE, what, format_value(before, "s"), format_value(after, "s"))
 
 
-def _compare_cache_misses(old: OutcomeDetails, new: OutcomeDetails) -> Iterator[Finding]:
+def _compare_cache_misses(old: OutcomeDetails, new: OutcomeDetails) -> Iterator[Clue]:
     if not old.compile_cache or not new.compile_cache:
         return
     known = {(each.scenario, each.cache, each.reason) for each in old.compile_cache.not_warm}
@@ -204,10 +204,10 @@ def _compare_cache_misses(old: OutcomeDetails, new: OutcomeDetails) -> Iterator[
     ]
     for each in fresh[:_MOST_OF_A_KIND]:
         what = f"look-ups in {each.cache or 'a compile cache'} that found nothing"
-        yield Finding(FindingKind.CACHE, what, "0", "1", _short(each.reason))
+        yield Clue(ClueKind.CACHE, what, "0", "1", _short(each.reason))
 
 
-def _compare_kernels(old: OutcomeDetails, new: OutcomeDetails) -> Iterator[Finding]:
+def _compare_kernels(old: OutcomeDetails, new: OutcomeDetails) -> Iterator[Clue]:
     """Yield the kernels whose time changed most, of the compiled call."""
     if not old.time_profile or not new.time_profile:
         return
@@ -221,10 +221,10 @@ def _compare_kernels(old: OutcomeDetails, new: OutcomeDetails) -> Iterator[Findi
     found = [each for each in comparison.kernels if each.size >= least and _is_much(each.base, each.new)]
     for each in sorted(found, key=lambda kernel: -abs(kernel.change))[:_MOST_OF_A_KIND]:
         told = [milliseconds(value) if value else "absent" for value in (each.base, each.new)]
-        yield Finding(FindingKind.KERNEL, f"kernel {_short(each.name)}", told[0], told[1])
+        yield Clue(ClueKind.KERNEL, f"kernel {_short(each.name)}", told[0], told[1])
 
 
-def _compare_instructions(old: OutcomeDetails, new: OutcomeDetails) -> Iterator[Finding]:
+def _compare_instructions(old: OutcomeDetails, new: OutcomeDetails) -> Iterator[Clue]:
     """Yield the functions whose count changed most."""
     if old.profile is None or new.profile is None:
         return
@@ -236,8 +236,8 @@ def _compare_instructions(old: OutcomeDetails, new: OutcomeDetails) -> Iterator[
         return
     for each in compare(profiles[0], profiles[1]).changed[:_MOST_OF_A_KIND]:
         before, after = (format_value(value, profiles[0].unit) for value in (each.base, each.new))
-        yield Finding(
-            FindingKind.INSTRUCTIONS,
+        yield Clue(
+            ClueKind.INSTRUCTIONS,
             f"{profiles[0].unit} of {each.function}",
             before,
             after,
