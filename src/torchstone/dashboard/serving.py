@@ -11,6 +11,7 @@ from importlib.util import find_spec
 
 from msgspec import Struct
 
+from torchstone.api.requests import Path, make_request
 from torchstone.core.config import find_store
 from torchstone.core.disk import reason
 from torchstone.core.errors import TorchstoneError, UsageError
@@ -40,6 +41,22 @@ class Serving(Struct, frozen=True):
     address: str
     run: Callable[[], None]
     stop: Callable[[], None]
+
+
+def serve(
+    store: Path = "",
+    *,
+    host: str = "127.0.0.1",
+    port: int = DEFAULT_PORT,
+    root_path: str = "",
+    config: str | None = None,
+) -> None:
+    """Serve the dashboard of a store, as ``torchstone serve`` does, until the process is interrupted.
+
+    torchstone.serve("history.db", port=8000)
+    """
+    given = {"store": store, "host": host, "port": port, "root_path": root_path, "config": config}
+    open_dashboard(make_request(ServeRequest, given)).run()
 
 
 def open_dashboard(request: ServeRequest) -> Serving:

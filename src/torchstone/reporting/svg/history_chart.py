@@ -27,7 +27,7 @@ def draw_history(chart: ChartView) -> Markup:
     limits = _limits(chart)
     if limits:
         low, high = limits
-        place = _Place(len(points), low, high)
+        place = _PlotArea(len(points), low, high)
         inner = [*_marks(chart, place), *_values(chart, place), *inner]
         outer += _ticks(chart, low, high, body)
     drawing = element(
@@ -64,7 +64,7 @@ def describe_chart(chart: ChartView) -> str:
     return f"{found}; the newest is {values[-1]:.4g}; {failed:,} runs without a value; {len(chart.changes):,} changes"
 
 
-class _Place:
+class _PlotArea:
     """Maps places and values to the units of the inner drawing."""
 
     def __init__(self, size: int, low: float, high: float) -> None:
@@ -98,7 +98,7 @@ def _limits(chart: ChartView) -> tuple[float, float] | None:
     return low - room, high + room
 
 
-def _values(chart: ChartView, place: _Place) -> list[Markup]:
+def _values(chart: ChartView, place: _PlotArea) -> list[Markup]:
     runs: list[list[tuple[float, float]]] = [[]]
     for at, point in enumerate(chart.points):
         if point.value is None:
@@ -129,7 +129,7 @@ def _line(x1: float, x2: float, y1: float, y2: float, kind: str, title: str = ""
     )
 
 
-def _marks(chart: ChartView, place: _Place) -> list[Markup]:
+def _marks(chart: ChartView, place: _PlotArea) -> list[Markup]:
     found = [
         _line(x, x, 0, place.body, "environment", mark.text)
         for mark in chart.environments
