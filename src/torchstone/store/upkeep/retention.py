@@ -1,4 +1,4 @@
-"""What is kept for how long: raw data for 90 days, summaries for ever, and raw data of pinned runs and around changes for ever, too."""
+"""What is kept for how long: raw data for 90 days; summaries, pinned runs and what is near a change for ever."""
 
 from __future__ import annotations
 
