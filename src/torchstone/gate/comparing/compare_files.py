@@ -86,6 +86,7 @@ class _Comparing:
         cautions = [
             *file_cautions(self._base, self._new),
             *self._counters.cautions(),
+            *self._weigher.recorded_cautions(),
             *only_new_cautions(self._only_new, self._only_new_probes),
         ]
         return Judgement(policy, rows, cautions, overview=overview)

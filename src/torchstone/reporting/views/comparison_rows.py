@@ -17,6 +17,7 @@ from torchstone.core.text.units import count_of, format_number
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.defaults import USUAL_ALPHA
 from torchstone.gate.judgement import Judgement, Overview, Row, State
+from torchstone.reporting.views.accepting import advise_on_unjudged
 from torchstone.reporting.views.names import Names
 from torchstone.reporting.views.report_view import (
     RowText,
@@ -163,9 +164,9 @@ class CompareReport(Struct, frozen=True, dict=True):
             ("certainty", describe_certainty(row, self.overview.alpha)),
             ("at", ", base ".join(str(place) for place in places if place)),
         )
-        return RowText(
-            self.finding_of(row), tuple(fact for fact in facts if fact[1]), repro_command(row, self)
-        )
+        instead = advise_on_unjudged(row, "BASE") if row.blocks else ""
+        shown = tuple(fact for fact in facts if fact[1])
+        return RowText(self.finding_of(row), shown, repro_command(row, self), instead=instead)
 
     def place_of(self, row: Row) -> FilePlace:
         """Return the line of the new result, or of the base if there is no new one."""
