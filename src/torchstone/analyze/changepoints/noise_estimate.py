@@ -29,8 +29,9 @@ def estimate_noise(rows: Floats) -> tuple[Floats, Floats]:
     near = _spread_at(rows, 1)
     far = near
     if rows.shape[1] >= FEWEST:
-        lags = LAGS if rows.shape[1] >= SHORT else LAGS_IF_SHORT
-        far = np.median([_spread_at(rows, lag) for lag in lags], axis=0)
+        is_short = rows.shape[1] < SHORT
+        lags = LAGS_IF_SHORT if is_short else LAGS
+        far = np.median([_spread_at(rows, lag, is_centred=not is_short) for lag in lags], axis=0)
     for row in np.flatnonzero((near <= 0) | (far <= 0)):
         spread = _spread_with_ties(rows[row])
         near[row] = max(near[row], spread)
@@ -38,9 +39,9 @@ def estimate_noise(rows: Floats) -> tuple[Floats, Floats]:
     return near, np.maximum(near, far)
 
 
-def _spread_at(rows: Floats, lag: int) -> Floats:
+def _spread_at(rows: Floats, lag: int, *, is_centred: bool = True) -> Floats:
     moved = rows[:, lag:] - rows[:, :-lag]
-    moved = np.abs(moved - middle(moved)[:, None])
+    moved = np.abs(moved - middle(moved)[:, None] if is_centred else moved)
     return np.asarray(middle(moved) / (_QUANTILES[0][1] * np.sqrt(2)), dtype=np.float64)
 
 
