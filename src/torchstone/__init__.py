@@ -89,6 +89,7 @@ if TYPE_CHECKING:
         stream,
         suggest_quarantine,
     )
+    from torchstone.dashboard.serving import serve
     from torchstone.define.benchmarks import Benchmark, Check, Suite, Work, benchmark
     from torchstone.define.counted import Counted, counted
     from torchstone.define.custom_metrics import metric
@@ -168,6 +169,7 @@ __all__ = [
     "run",
     "selftest",
     "series",
+    "serve",
     "show",
     "stream",
     "suggest_quarantine",
@@ -178,6 +180,7 @@ _DEFINING = {
     **dict.fromkeys(("Counted", "counted"), "torchstone.define.counted"),
     "metric": "torchstone.define.custom_metrics",
 }
+_SHOWING = {"serve": "torchstone.dashboard.serving"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  (a function or a class, loaded on first use)
@@ -186,7 +189,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401  (a function or a class, load
     if name in _DEFINING:
         # torch.compile does not look into this function: once a file defines benchmarks, ``metric`` is a plain name.
         globals()["metric"] = import_module(_DEFINING["metric"]).metric
-    return getattr(import_module(_DEFINING.get(name, "torchstone.api")), name)
+    return getattr(import_module((_DEFINING | _SHOWING).get(name, "torchstone.api")), name)
 
 
 def __dir__() -> list[str]:

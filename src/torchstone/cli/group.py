@@ -35,6 +35,7 @@ COMMANDS = {
     "export": "torchstone.cli.commands.files.convert",
     "record": "torchstone.cli.commands.keeping.record",
     "store": "torchstone.cli.commands.keeping.manage_store",
+    "serve": "torchstone.cli.commands.keeping.serve",
     "doctor": "torchstone.cli.commands.measuring.doctor",
 }
 
@@ -44,7 +45,7 @@ LONGEST_SUMMARY = 200  # never cut; a test makes sure that they fit
 SECTIONS = {
     "Measure": ("run", "list", "repro", "ab", "selftest", "doctor"),
     "Judge": ("check", "compare", "accept", "quarantine", "explain"),
-    "Keep the history": ("record", "store"),
+    "Keep the history": ("record", "store", "serve"),
     "Files": ("show", "report", "import", "export"),
     "PyTorch's own benchmarks": ("cachebench", "pr-time"),
 }
