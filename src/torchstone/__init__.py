@@ -90,6 +90,7 @@ if TYPE_CHECKING:
         suggest_quarantine,
     )
     from torchstone.dashboard.serving import serve
+    from torchstone.dashboard.static_site import SiteResult, make_site
     from torchstone.define.benchmarks import Benchmark, Check, Suite, Work, benchmark
     from torchstone.define.counted import Counted, counted
     from torchstone.define.custom_metrics import metric
@@ -140,6 +141,7 @@ __all__ = [
     "SelftestResult",
     "SeriesResult",
     "ShowResult",
+    "SiteResult",
     "Suite",
     "TimeExplainResult",
     "TorchstoneError",
@@ -159,6 +161,7 @@ __all__ = [
     "flaky",
     "list_benchmarks",
     "main",
+    "make_site",
     "metric",
     "plan",
     "pr_time",
@@ -180,7 +183,10 @@ _DEFINING = {
     **dict.fromkeys(("Counted", "counted"), "torchstone.define.counted"),
     "metric": "torchstone.define.custom_metrics",
 }
-_SHOWING = {"serve": "torchstone.dashboard.serving"}
+_SHOWING = {
+    **dict.fromkeys(("SiteResult", "make_site"), "torchstone.dashboard.static_site"),
+    "serve": "torchstone.dashboard.serving",
+}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  (a function or a class, loaded on first use)

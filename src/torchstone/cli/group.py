@@ -36,6 +36,7 @@ COMMANDS = {
     "record": "torchstone.cli.commands.keeping.record",
     "store": "torchstone.cli.commands.keeping.manage_store",
     "serve": "torchstone.cli.commands.keeping.serve",
+    "site": "torchstone.cli.commands.keeping.write_site",
     "doctor": "torchstone.cli.commands.measuring.doctor",
 }
 
@@ -45,7 +46,7 @@ LONGEST_SUMMARY = 200  # never cut; a test makes sure that they fit
 SECTIONS = {
     "Measure": ("run", "list", "repro", "ab", "selftest", "doctor"),
     "Judge": ("check", "compare", "accept", "quarantine", "explain"),
-    "Keep the history": ("record", "store", "serve"),
+    "Keep the history": ("record", "store", "serve", "site"),
     "Files": ("show", "report", "import", "export"),
     "PyTorch's own benchmarks": ("cachebench", "pr-time"),
 }

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from torchstone.analyze.ratio_interval import Mean
 from torchstone.core.records import Case, FilePlace
+from torchstone.core.text.intervals import is_too_wide
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words, simple_command
 from torchstone.core.text.units import count_of, format_number
@@ -226,9 +227,18 @@ def _p_text(value: float) -> str:
 
 
 def describe_mean(mean: Mean) -> tuple[str, str]:
-    """Return a geometric mean and its confidence interval as text."""
+    """Return a geometric mean and its confidence interval as text; a mean that is too uncertain is not quoted."""
     between = "" if mean.cases < 2 else f"{_four(mean.low)} to {_four(mean.high)}"
+    if mean.cases > 1 and is_too_wide(mean.ratio, (mean.low, mean.high)):
+        return "unknown", between
     return _four(mean.ratio), between
+
+
+def left_out_text(overview: Overview) -> str:
+    """Return how many rows are in no mean; empty if all are."""
+    if not overview.left_out:
+        return ""
+    return f"left out of the means: {count_of(overview.left_out, 'row')} with an interval wider than 50%"
 
 
 def _four(ratio: float) -> str:
