@@ -57,6 +57,41 @@ def test_who_lets_new_cases_pass_lets_no_crash_pass(
     assert torchstone("check", results, "--baseline", baseline, "--allow", "new").code == code
 
 
+@pytest.mark.parametrize(
+    ("options", "passing", "failing"),
+    [
+        ((), 1, 1),
+        (("--policy", "lenient"), 0, 1),
+        (("--allow", "new"), 0, 1),
+        (("--allow", "regression"), 1, 1),
+        (("--allow", "new", "--allow", "regression"), 0, 0),
+        (("--policy", "lenient", "--allow", "regression"), 0, 0),
+        (("--policy", "lenient", "--allow", "regression", "--block", "new"), 1, 1),
+    ],
+)
+def test_check_and_compare_agree_on_whether_a_new_case_blocks(
+    torchstone: Command, write: WriteFile, options: tuple[str, ...], passing: int, failing: int
+) -> None:
+    header = "dev,name,batch_size,accuracy\n"
+    old = write("old.csv", f"{header}cpu,old,4,pass\n")
+    for status, code in (("pass", passing), ("fail_to_run", failing)):
+        results = write(f"{status}.csv", f"{header}cpu,old,4,pass\ncpu,new,4,{status}\n")
+        assert torchstone("check", results, "--baseline", old, *options).code == code
+        assert torchstone("compare", old, results, *options).code == code
+
+
+@pytest.mark.parametrize("policy", ["strict", "lenient"])
+def test_a_quarantine_covers_a_new_case_that_failed(
+    torchstone: Command, write: WriteFile, policy: str
+) -> None:
+    baseline = write("expected.csv", "name,accuracy\nold,pass\n")
+    results = write("r.csv", "dev,name,batch_size,accuracy\ncpu,old,4,pass\ncpu,new,4,fail_to_run\n")
+    listed = write("q.toml", '[[quarantine]]\ncase = "new"\nreason = "known"\n')
+    ran = torchstone("check", results, "--baseline", baseline, "--policy", policy, "--quarantine", listed)
+    assert ran.code == 0
+    assert "quarantined" in ran.out
+
+
 def test_a_counted_case_without_numbers_that_vanished_is_missing(
     torchstone: Command, write: WriteFile
 ) -> None:

@@ -31,6 +31,8 @@ Source = Path | Reading | ReadResult
 Sources = Source | Iterable[Source]
 Texts = str | Iterable[str]
 """One string or several."""
+_SINGLE = (str, bytes, bytearray, os.PathLike, Reading, ReadResult)
+"""Types of single values, although one can iterate over some of them."""
 
 
 def make_request(kind: type[Request], given: Mapping[str, object]) -> Request:
@@ -38,36 +40,56 @@ def make_request(kind: type[Request], given: Mapping[str, object]) -> Request:
 
     A field that is a tuple also accepts a single value; a mapping becomes pairs.
     """
-    types = {field.name: field.type for field in structs.fields(kind)}
+    fields = {field.name: field for field in structs.fields(kind)}
     values = {}
     for name, value in given.items():
-        if name not in types:
+        if name not in fields:
             raise UsageError(
                 f"unknown argument '{printable(name)}'",
-                advice=f"{did_you_mean(name, types)}the arguments are {', '.join(types)}",
+                advice=f"{did_you_mean(name, fields)}the arguments are {', '.join(fields)}",
             )
-        if value is None:
-            continue
-        taken = str(types[name])
-        values[name] = _as_tuple(value, taken) if taken.startswith("tuple") else _plain(value)
-        if not _fits(values[name], types[name]):
-            raise UsageError(f"{name}={describe_value(value)}: expected {describe_type(types[name])}")
+        if value is not None or fields[name].required:
+            values[name] = take(name, value, fields[name].type)
     return msgspec.convert(values, kind)
 
 
-def _fits(value: object, kind: object) -> bool:
+def take(name: str, value: object, kind: Any) -> Any:  # noqa: ANN401  (any annotation, and a value of that type)
+    """Return an argument as a value of a type. Raise a ``UsageError`` if it is none."""
+    taken = str(kind)
+    plain = _as_tuple(value, taken) if taken.startswith("tuple") else _plain(value)
+    for text in plain if isinstance(plain, tuple) else (plain,):
+        _refuse_unusable(name, text)
     try:
-        msgspec.convert(value, kind)
-    except msgspec.ValidationError:
-        return False
-    return True
+        return msgspec.convert(plain, kind)
+    except (msgspec.ValidationError, UnicodeEncodeError):
+        raise UsageError(f"{name}={describe_value(value)}: expected {describe_type(kind)}") from None
+
+
+def path_of(value: Path, name: str = "path") -> str:
+    """Return a path as a string. Raise a ``UsageError`` if it is none."""
+    path: str = take(name, value, str)
+    if not path:
+        raise UsageError(f"{name}='': expected a path")
+    return path
+
+
+def _refuse_unusable(name: str, text: object) -> None:
+    """Raise an error for a text that no file and no case can be named."""
+    if not isinstance(text, str):
+        return
+    try:
+        is_usable = b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        is_usable = False
+    if not is_usable:
+        raise UsageError(f"{name}={describe_value(text)}: expected a text without invalid characters")
 
 
 def _as_tuple(value: object, taken: str) -> object:
     if isinstance(value, Mapping):
         are_texts = "tuple[str, str]" in taken
         return tuple((key, axis_text(each) if are_texts else each) for key, each in value.items())
-    if isinstance(value, str | os.PathLike | Reading | ReadResult) or not isinstance(value, Iterable):
+    if isinstance(value, _SINGLE) or not isinstance(value, Iterable):
         return (_plain(value),)
     return tuple(_plain(each) for each in value)
 

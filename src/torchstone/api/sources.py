@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from torchstone.core.errors import InputError
+from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Reading
 from torchstone.formats import read_file
 from torchstone.formats.merge import fill_in, parse_axes
@@ -15,6 +15,12 @@ ENDINGS = (".jsonl", ".json", ".csv")
 """Endings of the names of files of results and baselines."""
 Input = str | Reading
 """An input of a request: the name of a file, or a reading."""
+
+
+def require_given(inputs: Sequence[Input], example: str) -> None:
+    """Raise an error if a request has no results; ``example`` is a command that has some."""
+    if not inputs:
+        raise UsageError("no results given", advice=f"for example: {example}")
 
 
 def read_inputs(inputs: Sequence[Input], kind: str = "", axes: Axes = ()) -> list[Reading]:

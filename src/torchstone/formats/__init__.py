@@ -134,10 +134,15 @@ EXPORTED = (*WRITTEN, SUMMARY)
 
 def read_file(path: str, kind: str = "") -> Reading:
     """Read a file of any format; ``kind`` names the format, otherwise its content tells."""
-    if kind and kind not in FORMATS:
-        raise UsageError(f"{kind}: no such format", advice=f"the formats are {', '.join(FORMATS)}")
+    require_known(kind)
     text = read_text(path)
     return FORMATS[kind or recognise(path, text)].read(path, text)
+
+
+def require_known(kind: str) -> None:
+    """Raise an error for the name of a format that does not exist; an empty one means that the content tells."""
+    if kind and kind not in FORMATS:
+        raise UsageError(f"{kind}: no such format", advice=f"the formats are {', '.join(FORMATS)}")
 
 
 def begins_run_file(text: str) -> bool:

@@ -8,7 +8,7 @@ from datetime import date
 from msgspec import structs
 
 from torchstone.core.quarantine_entries import EntriesByCase, QuarantineEntry
-from torchstone.core.records import Case, Rule
+from torchstone.core.records import Case, Outcome, Rule
 from torchstone.core.vocabulary import ACCURACY, Verdict
 from torchstone.gate.blocking_policy import Policy
 from torchstone.gate.judgement import Release, Row
@@ -48,7 +48,13 @@ class Exemptions:
         return tuple(release for release in self._releases.values() if release.passed)
 
     def apply(
-        self, verdict: Verdict, case: Case, metric: str, rule: Rule | None, detail: str
+        self,
+        verdict: Verdict,
+        case: Case,
+        metric: str,
+        rule: Rule | None,
+        detail: str,
+        new: Outcome | None = None,
     ) -> tuple[QuarantineEntry | None, Verdict, str]:
         """Return the entry that covers a row, the resulting verdict, and the detail to show.
 
@@ -61,14 +67,14 @@ class Exemptions:
         if verdict is Verdict.MISSING and not entry.allow_missing:
             note = f"its quarantine ({entry.place}) does not say allow_missing"
             return entry, verdict, f"{detail}; {note}" if detail else note
-        if verdict is Verdict.INVALID or not self._policy.blocks(verdict, rule):
+        if verdict is Verdict.INVALID or not self._policy.blocks(verdict, rule, new):
             return entry, verdict, detail
         return entry, Verdict.QUARANTINED, detail or f"would be: {verdict}"
 
     def apply_to_row(self, row: Row) -> Row:
         """Return a judged row with quarantine and policy applied."""
-        entry, verdict, detail = self.apply(row.verdict, row.case, row.metric, row.rule, row.detail)
-        blocks = self._policy.blocks(verdict, row.rule)
+        entry, verdict, detail = self.apply(row.verdict, row.case, row.metric, row.rule, row.detail, row.new)
+        blocks = self._policy.blocks(verdict, row.rule, row.new)
         ruling = structs.replace(row.ruling, verdict=verdict, blocks=blocks, detail=detail)
         return structs.replace(row, ruling=ruling, remarks=structs.replace(row.remarks, quarantine=entry))
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from torchstone.core.records import Outcome, Rule
 from torchstone.core.vocabulary import ACCURACY, PASSED, Verdict
+from torchstone.gate.baseline import has_ended_well
 
 STRICT_BLOCKS = frozenset(
     {Verdict.INVALID, Verdict.MISSING, Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.NEW}
@@ -57,8 +58,17 @@ class Policy(Struct, frozen=True):
         """Return whether decisions follow PyTorch's own scripts."""
         return self.name == "upstream"
 
-    def blocks(self, verdict: Verdict, rule: Rule | None = None) -> bool:
-        """Return whether a row with this verdict makes the exit code 1."""
+    def blocks(self, verdict: Verdict, rule: Rule | None = None, new: Outcome | None = None) -> bool:
+        """Return whether a row with this verdict makes the exit code 1.
+
+        ``new`` is the outcome that was judged. A new case that failed blocks like any failure, even if new cases may pass.
+        """
+        failed = verdict is Verdict.NEW and new is not None and not has_ended_well(new)
+        if failed and not self.is_upstream and self._blocks(Verdict.REGRESSION, rule):
+            return True
+        return self._blocks(verdict, rule)
+
+    def _blocks(self, verdict: Verdict, rule: Rule | None) -> bool:
         if verdict in self.allow:
             return False
         if verdict in self.block:

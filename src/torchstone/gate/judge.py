@@ -15,7 +15,6 @@ from torchstone.analyze.multiple_comparisons import adjust
 from torchstone.core.records import Rule
 from torchstone.core.text.units import format_number
 from torchstone.core.vocabulary import METRICS, Verdict
-from torchstone.gate.baseline import has_ended_well
 from torchstone.gate.blocking_policy import Policy
 from torchstone.gate.criteria import Criteria, Family, HostBound
 from torchstone.gate.judgement import Row, Ruling
@@ -187,9 +186,8 @@ def judge_together(drafts: Sequence[Row], policy: Policy, alpha: float) -> list[
 
 
 def _with_policy(row: Row, policy: Policy) -> Row:
-    """Return a row that has its verdict, with whether it blocks: a new case that failed blocks like any failure."""
-    failed = row.verdict is Verdict.NEW and row.new is not None and not has_ended_well(row.new)
-    if not policy.blocks(Verdict.REGRESSION if failed else row.verdict):
+    """Return a row that has its verdict, with whether it blocks."""
+    if not policy.blocks(row.verdict, new=row.new):
         return row
     return structs.replace(row, ruling=structs.replace(row.ruling, blocks=True))
 

@@ -19,8 +19,9 @@ from torchstone.api.explaining.explain_time import (
 from torchstone.api.explaining.profile_again import measure_profile
 from torchstone.api.measuring.consent import Ask, refuse
 from torchstone.api.measuring.events import EventWatcher, OnEvent, RunWatcher
-from torchstone.api.requests import Source, make_request
+from torchstone.api.requests import Source, make_request, take
 from torchstone.api.sources import Input, read_input
+from torchstone.api.value_checks import check_count
 from torchstone.core.cautions import Caution
 from torchstone.core.environments import differences, unknowns
 from torchstone.core.errors import InputError, UsageError, printable
@@ -61,7 +62,8 @@ class ExplainResult(Struct, frozen=True):
 
     def render(self, style: str = "text", top: int = DEFAULT_TOP) -> str:
         """Render the explanation as text, JSON, Markdown, or an HTML page with flame graphs."""
-        return render_explanation(self.explanation, style, top)
+        check_count("--top", take("top", top, int))
+        return render_explanation(self.explanation, take("style", style, str), top)
 
     def __str__(self) -> str:
         return self.render().rstrip("\n")

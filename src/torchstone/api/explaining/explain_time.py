@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 
 from torchstone.api.case_lookup import find_cases
+from torchstone.api.requests import take
+from torchstone.api.value_checks import check_count
 from torchstone.core.cautions import Caution
 from torchstone.core.details.time_profile import TimeProfile
 from torchstone.core.environments import differences, unknowns
@@ -39,7 +41,8 @@ class TimeExplainResult(Struct, frozen=True):
 
     def render(self, style: str = "text", top: int = DEFAULT_TOP) -> str:
         """Render the explanation as text, JSON, Markdown, or an HTML page with pictures."""
-        match style:
+        check_count("--top", take("top", top, int))
+        match take("style", style, str):
             case "text":
                 if self.is_overview:
                     return render_overview_text(self.explanations, self.notes)

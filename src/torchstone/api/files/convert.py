@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypedDict
 
 from msgspec import Struct
 
-from torchstone.api.requests import Path, Sources, Texts, make_request
+from torchstone.api.requests import Path, Sources, Texts, make_request, path_of
 from torchstone.api.showing import show_html
-from torchstone.api.sources import Axes, Input, read_inputs
+from torchstone.api.sources import Axes, Input, read_inputs, require_given
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.disk import write_text
@@ -76,7 +76,7 @@ class ConvertResult(Struct, frozen=True):
 
     def write(self, path: Path) -> None:
         """Write the file."""
-        write_text(str(path), self.text)
+        write_text(path_of(path), self.text)
 
     def __str__(self) -> str:
         return self.text
@@ -105,6 +105,7 @@ def convert_results(request: ConvertRequest) -> ConvertResult:
     tables = (*TABLES, SUMMARY)
     if request.raw_cells and request.to not in tables:
         raise UsageError("--raw-cells applies only to CSV formats", advice=f"these are: {', '.join(tables)}")
+    require_given(request.results, "torchstone export run.jsonl --to accuracy")
     given = read_inputs(request.results, request.kind, request.axes)
     chosen = [select(reading, lambda case: is_selected(case, request.only)) for reading in given]
     readings = list(merge(chosen).readings)

@@ -11,8 +11,17 @@ from msgspec import Struct
 from torchstone.api.judging.check import find_repeated_names, probes_of
 from torchstone.api.judging.missing_cases import add_commands
 from torchstone.api.judging.verdicts_and_quarantine import find_quarantine
-from torchstone.api.requests import Path, Sources, Texts, command_words, make_request
-from torchstone.api.sources import Axes, Input, list_baselines, names_of, read_input, read_inputs
+from torchstone.api.requests import Path, Sources, Texts, command_words, make_request, path_of
+from torchstone.api.sources import (
+    Axes,
+    Input,
+    list_baselines,
+    names_of,
+    read_input,
+    read_inputs,
+    require_given,
+)
+from torchstone.api.value_checks import check_count
 from torchstone.core.cautions import Caution
 from torchstone.core.config import ConfigFile, load_config
 from torchstone.core.disk import write_text
@@ -85,7 +94,7 @@ class ReportResult(Struct, frozen=True):
 
     def write(self, path: Path) -> None:
         """Write the page."""
-        write_text(str(path), self.html)
+        write_text(path_of(path), self.html)
 
     def __str__(self) -> str:
         total, held = count_of(len(self.page.rows), "case"), len(self.page.shown)
@@ -107,8 +116,8 @@ def report(results: Sources, **options: Unpack[ReportOptions]) -> ReportResult:
 
 def make_report(request: ReportRequest) -> ReportResult:
     """Make a page as requested."""
-    if request.most_rows < 1:
-        raise UsageError(f"--most-rows {request.most_rows}: expected a whole number from 1")
+    check_count("--most-rows", request.most_rows)
+    require_given(request.results, "torchstone report run.jsonl")
     settings = load_config(request.config)
     readings = read_inputs(request.results, request.kind, request.axes)
     require_results(readings, request.kind)

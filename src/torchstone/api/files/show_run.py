@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 from msgspec import Struct
 
 from torchstone.api.case_lookup import match_cases
-from torchstone.api.requests import Source, make_request
+from torchstone.api.requests import Source, make_request, take
 from torchstone.api.sources import Axes, Input, read_inputs
 from torchstone.core.cautions import Caution
 from torchstone.core.errors import UsageError
@@ -65,7 +65,7 @@ class ShowResult(Struct, frozen=True):
 
     def render(self, style: str = "text") -> str:
         """Render as text or JSON."""
-        if style not in SHOW_STYLES:
+        if take("style", style, str) not in SHOW_STYLES:
             raise UsageError(f"style {style}: expected {' or '.join(SHOW_STYLES)}")
         if style == "json":
             return render_run_json(self.reading, self.cases)

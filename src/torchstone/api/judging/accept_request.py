@@ -9,14 +9,14 @@ from typing import TypedDict
 from msgspec import Struct, structs
 
 from torchstone.api.requests import Path, Texts
-from torchstone.api.sources import Axes, Input, read_inputs
+from torchstone.api.sources import Axes, Input, read_inputs, require_given
 from torchstone.baselines.propose import new_baseline
 from torchstone.baselines.row_changes import AdoptionOptions
 from torchstone.core.config import load_config, parse_rule
 from torchstone.core.disk import read_text
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Reading
-from torchstone.formats import FORMATS, recognise
+from torchstone.formats import FORMATS, recognise, require_known
 from torchstone.formats.merge import merge, require_results
 from torchstone.gate.baseline import require_common_probe
 from torchstone.gate.rules import RuleBook
@@ -81,10 +81,7 @@ def resolve_baseline(request: AcceptRequest) -> AcceptRequest:
     path = request.baseline or (configured[0] if len(configured) == 1 else "")
     if not path:
         raise UsageError("no baseline given", advice="name the file to update: --baseline FILE")
-    if not request.results:
-        raise UsageError(
-            "no results given", advice="for example: torchstone accept results.csv --baseline expected.csv"
-        )
+    require_given(request.results, "torchstone accept results.csv --baseline expected.csv")
     if request.repeat is not None and request.past:
         raise UsageError(
             "--repeat cannot be used with --learn-margins: both find margins", advice="choose one of them"
@@ -118,6 +115,7 @@ def _read_baseline(
     request: AcceptRequest, readings: Sequence[Reading], options: AdoptionOptions
 ) -> tuple[Reading, str]:
     path, kind = request.baseline, request.baseline_kind
+    require_known(kind)
     if not os.path.exists(path):
         if not options.add_new:
             raise InputError("no such file", path=path, advice="to start a new baseline, add --add-new")

@@ -19,7 +19,7 @@ from torchstone.api.judging.judged_result import JudgedResult
 from torchstone.api.judging.verdicts_and_quarantine import find_quarantine, parse_verdicts
 from torchstone.api.requests import Sources, make_request
 from torchstone.api.showing import show_rows
-from torchstone.api.sources import Input, list_baselines, names_of, read_input, read_inputs
+from torchstone.api.sources import Input, list_baselines, names_of, read_input, read_inputs, require_given
 from torchstone.core.config import POLICIES, ConfigFile, load_config, parse_rule
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Reading
@@ -97,10 +97,7 @@ def files_of(request: CheckRequest) -> tuple[str, ...]:
 def check_results(request: CheckRequest) -> CheckResult:
     """Judge as requested."""
     settings = load_config(request.config)
-    if not request.results:
-        raise UsageError(
-            "no results given", advice="for example: torchstone check results.csv --baseline expected.csv"
-        )
+    require_given(request.results, "torchstone check results.csv --baseline expected.csv")
     request = structs.replace(request, baselines=list_baselines(request.baselines or settings.baselines))
     conditions = _conditions(request, settings)
     return CheckResult(_judge(request, conditions))

@@ -9,9 +9,10 @@ from msgspec import Struct, structs
 
 from torchstone.api.judging.judged_result import JudgedResult
 from torchstone.api.judging.verdicts_and_quarantine import parse_verdicts
-from torchstone.api.requests import Path, Sources, Texts, command_words, make_request
+from torchstone.api.requests import Path, Sources, Texts, command_words, make_request, path_of
 from torchstone.api.showing import show_rows
-from torchstone.api.sources import Axes, Input, names_of, read_inputs
+from torchstone.api.sources import Axes, Input, names_of, read_inputs, require_given
+from torchstone.api.value_checks import check_share
 from torchstone.core.config import POLICIES, load_config
 from torchstone.core.disk import write_text
 from torchstone.core.errors import UsageError
@@ -88,7 +89,7 @@ class CompareResult(JudgedResult, frozen=True):
 
     def write(self, path: Path) -> None:
         """Write the HTML page."""
-        write_text(str(path), self.html)
+        write_text(path_of(path), self.html)
 
     def to_dicts(self) -> list[dict[str, object]]:
         """Return one dictionary for each row: case, metric, verdict, both values, the ratio new/base and its interval."""
@@ -134,6 +135,8 @@ def compare(base: Sources, new: Sources, **options: Unpack[CompareOptions]) -> C
 def compare_results(request: CompareRequest) -> CompareResult:
     """Compare as requested."""
     _check(request)
+    for side in (request.base, request.new):
+        require_given(side, "torchstone compare main.jsonl mine.jsonl")
     base = read_inputs(request.base, request.kind, request.axes)
     new = read_inputs(request.new, request.kind, request.axes)
     settings = structs.replace(_settings(request), looks=looks_of(new))
@@ -154,11 +157,9 @@ def _check(request: CompareRequest) -> None:
         raise UsageError(f"--policy {request.policy}: expected {', '.join(POLICIES)}")
     if request.sort not in SORTS:
         raise UsageError(f"--sort {request.sort}: expected {', '.join(SORTS)}")
-    if request.alpha is not None and not 0 < request.alpha < 1:
-        raise UsageError(f"--alpha {request.alpha:g}: expected a share such as 0.01")
-    for margin in (request.margin or 0.0, *(share for _, share in request.margins)):
-        if not 0 <= margin < 1:
-            raise UsageError(f"--margin {margin:g}: expected a share such as 0.02")
+    check_share("--alpha", request.alpha)
+    for margin in (request.margin, *(share for _, share in request.margins)):
+        check_share("--margin", margin, may_be_zero=True)
     for metric, way in request.better:
         if not metric or way not in {"lower", "higher"}:
             raise UsageError(f"--better {metric}={way}: expected METRIC=lower or METRIC=higher")

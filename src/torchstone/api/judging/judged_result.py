@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from torchstone.api.requests import take
 from torchstone.core.cautions import Caution
 from torchstone.gate.judgement import Judgement, Row
 from torchstone.reporting.dialects.styles import render_report
@@ -52,7 +53,7 @@ class JudgedResult(Struct, frozen=True):
 
     def render(self, style: str = "text") -> str:
         """Render the report as text, Markdown, JUnit, JSON or GitHub annotations."""
-        return render_report(self.report, style)
+        return render_report(self.report, take("style", style, str))
 
     def __str__(self) -> str:
         return self.render().rstrip("\n")

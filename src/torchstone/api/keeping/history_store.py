@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from torchstone.api.keeping.record import RecordOptions, RecordRequest, RecordResult, record_results
 from torchstone.api.keeping.series import SeriesOptions, SeriesRequest, SeriesResult, find_all
-from torchstone.api.requests import Path, Sources, Texts, make_request
+from torchstone.api.requests import Path, Sources, Texts, make_request, take
 from torchstone.api.results import RunResult
+from torchstone.api.value_checks import check_count
 from torchstone.core.config import find_store
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.text.redaction import redact
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
     from typing import Unpack
 
 
+MOST_DAYS = 100_000
+
+
+def _run_name(run: str | int) -> str:
+    return str(take("run", run, str | int))
+
+
 class HistoryStore:
     """A store of runs, by its path or URL; without one, the store of the configuration. It is opened for each call.
 
@@ -35,7 +43,8 @@ class HistoryStore:
     """
 
     def __init__(self, location: Path = "", config: str | None = None) -> None:
-        self._location = find_store(str(location), config)
+        config = take("config", config, str | None)
+        self._location = find_store(take("location", location, str), config)
 
     @contextmanager
     def _opened(self) -> Iterator[Database]:
@@ -69,32 +78,34 @@ class HistoryStore:
     def read(self, run: str | int) -> RunResult:
         """Return a run as it was recorded, by its id, number or revision. After its raw data was pruned, each measurement is one number with its spread."""
         with self._opened() as connection, connection.reading():
-            return RunResult(read_run(connection, find_run(connection, str(run))))
+            return RunResult(read_run(connection, find_run(connection, _run_name(run))))
 
     def prune(self, days: int = DAYS, *, apply: bool = False) -> Pruning:
         """Find raw data older than some days; remove it if ``apply`` is set. Points, statuses and pinned runs are kept for ever."""
-        if days < 0:
-            raise UsageError(f"days={days}: expected 0 or more")
+        check_count("--days", take("days", days, int), least=0, most=MOST_DAYS)
+        applies = take("apply", apply, bool)
         with self._opened() as connection:
-            return prune(connection, days, applies=apply)
+            return prune(connection, days, applies=applies)
 
     def pin(self, run: str | int, reason: str = "") -> StoredRun:
         """Keep the raw data of a run for ever."""
+        name, reason = _run_name(run), take("reason", reason, str)
         with self._opened() as connection:
-            return pin(connection, str(run), reason)
+            return pin(connection, name, reason)
 
     def release(self, run: str | int) -> StoredRun:
         """Let the raw data of a pinned run be pruned again."""
         with self._opened() as connection:
-            return pin(connection, str(run), None)
+            return pin(connection, _run_name(run), None)
 
     def remove(self, run: str | int) -> StoredRun:
         """Remove a run with all its points."""
         with self._opened() as connection:
-            return remove(connection, str(run))
+            return remove(connection, _run_name(run))
 
     def rename(self, old: str, new: str) -> Renaming:
         """Rename a benchmark, ``NAME`` or ``SUITE::NAME``; its history stays, and files with the old name stay usable."""
+        old, new = take("old", old, str), take("new", new, str)
         with self._opened() as connection:
             return rename(connection, old, new)
 
@@ -105,7 +116,7 @@ class HistoryStore:
 
     def copy_to(self, target: Path) -> Copied:
         """Copy everything to a new store, in SQLite or PostgreSQL."""
-        location = str(target)
+        location = take("target", target, str)
         if not location:
             raise UsageError("no target given", advice="expected a path, or postgresql://USER@HOST/DATABASE")
         with self._opened() as source:

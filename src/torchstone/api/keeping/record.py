@@ -12,11 +12,10 @@ from msgspec import Struct
 
 from torchstone.api.keeping.files_to_record import RevisionFinder, list_files, read_results
 from torchstone.api.requests import Sources, make_request
-from torchstone.api.sources import Axes, Input
+from torchstone.api.sources import Axes, Input, require_given
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution, merged
 from torchstone.core.config import find_store
-from torchstone.core.errors import UsageError
 from torchstone.core.records import Reading
 from torchstone.core.text.units import count_of, some_of
 from torchstone.measure.code.ancestry import find_heights, has_history
@@ -111,8 +110,7 @@ def record(results: Sources, **options: Unpack[RecordOptions]) -> RecordResult:
 
 def record_results(request: RecordRequest) -> RecordResult:
     """Record as requested."""
-    if not request.results:
-        raise UsageError("no results given", advice="for example: torchstone record run.jsonl")
+    require_given(request.results, "torchstone record run.jsonl")
     location = find_store(request.store, request.config)
     folder = request.repository or os.getcwd()
     finder = RevisionFinder(folder, request.revision, request.revision_from, request.branch)

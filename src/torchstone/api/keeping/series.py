@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from torchstone.api.requests import Texts, make_request
 from torchstone.api.showing import show_html, show_text
+from torchstone.api.value_checks import check_count
 from torchstone.core.config import find_store
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.text.units import format_value
@@ -117,8 +118,7 @@ def find_all(request: SeriesRequest) -> SeriesResult:
     """Return the series as requested."""
     if request.since and find_day(request.since) != request.since[:10]:
         raise UsageError(f"since={request.since}: expected a date such as 2026-12-31")
-    if request.last is not None and request.last < 1:
-        raise UsageError(f"last={request.last}: expected 1 or more")
+    check_count("last", request.last)
     query = SeriesQuery(
         request.cases, request.metrics, request.machines, request.branch, request.since, request.last
     )

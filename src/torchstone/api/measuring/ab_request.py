@@ -13,6 +13,7 @@ from torchstone.api.judging.verdicts_and_quarantine import find_quarantine, pars
 from torchstone.api.measuring.preparation import prepare_request
 from torchstone.api.measuring.run_request import CaseOptions, CaseRequest, RunRequest
 from torchstone.api.requests import Path, Texts, command_words
+from torchstone.api.value_checks import check_count, check_seconds, check_share
 from torchstone.core.config import POLICIES, load_config
 from torchstone.core.errors import UsageError
 from torchstone.core.text.redaction import redact
@@ -146,15 +147,11 @@ def _check_values(request: PairRequest) -> None:
             f"--device {spread[0]}: both sides take turns on one device",
             advice=f"--device {kind_of_all(spread[0])}",
         )
-    for flag, share in (("--margin", request.margin), ("--alpha", request.alpha)):
-        if not 0 < share < 1:
-            raise UsageError(f"{flag} {share:g}: expected a share such as 1% or 0.01")
-    if request.budget is not None and not request.budget > 0:
-        raise UsageError(f"--budget {request.budget:g}: expected a duration above 0")
-    if request.min_trials < 1:
-        raise UsageError(f"--min-trials {request.min_trials}: expected a whole number from 1")
-    if request.seed is not None and request.seed < 0:
-        raise UsageError(f"--seed {request.seed}: expected a whole number from 0")
+    check_share("--margin", request.margin)
+    check_share("--alpha", request.alpha)
+    check_seconds("--budget", request.budget)
+    check_count("--min-trials", request.min_trials)
+    check_count("--seed", request.seed, least=0)
 
 
 def _refuse_shared_and_own(request: PairRequest, specs: Sequence[SideSpec]) -> None:

@@ -13,6 +13,7 @@ from torchstone.analyze.sequential import Effect
 from torchstone.api.judging.compare import record_of
 from torchstone.api.judging.judged_result import JudgedResult
 from torchstone.api.measuring.run import FILE_LOST
+from torchstone.api.requests import take
 from torchstone.api.showing import show_rows
 from torchstone.core.text.units import count_of, duration_text, format_change, format_value
 from torchstone.core.vocabulary import ACCURACY, Verdict
@@ -121,7 +122,7 @@ class AbResult(JudgedResult, frozen=True):
 
     def render(self, style: str = "text", *, color: bool = False, width: int = WIDTH) -> str:
         """Render the report as text, Markdown, JUnit, JSON, GitHub annotations or an HTML page; color and width apply to text."""
-        if style == HTML:
+        if take("style", style, str) == HTML:
             return render_comparison(_make_page(self))
         return render_report(self.report, style, color=color, width=width)
 

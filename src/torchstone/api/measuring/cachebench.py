@@ -11,7 +11,7 @@ from msgspec import Struct
 from torchstone.api.measuring.events import EventWatcher, OnEvent
 from torchstone.api.measuring.run import MeasuredRun, measure_run
 from torchstone.api.measuring.run_request import RunRequest
-from torchstone.api.requests import Path, Texts, make_request
+from torchstone.api.requests import Path, Texts, make_request, path_of
 from torchstone.core.disk import write_text
 from torchstone.core.errors import UsageError
 from torchstone.core.vocabulary import PASSED, Probe
@@ -72,9 +72,10 @@ class CachebenchResult(MeasuredRun, frozen=True):
 
     def write(self, path: Path) -> bool:
         """Write the records, unless no model passed, as PyTorch's script does. Return whether the file was written."""
+        target = path_of(path)
         if not self.text:
             return False
-        write_text(str(path), self.text)
+        write_text(target, self.text)
         return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from torchstone.api.requests import take
 from torchstone.api.showing import show_html
 from torchstone.measure.doctor.device_check import DeviceCheck, check_device, diagnose_device, refuse_several
 from torchstone.measure.doctor.diagnosis import Finding, Level, can_measure, diagnose
@@ -64,6 +65,7 @@ def doctor(device: str = "") -> DoctorResult:
 
     torchstone.doctor().problems
     """
+    device = take("device", device, str)
     refuse_several(device)
     facts = inspect_machine()
     if not device:

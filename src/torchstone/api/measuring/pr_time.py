@@ -12,7 +12,7 @@ from msgspec import Struct
 from torchstone.api.measuring.events import EventWatcher, OnEvent
 from torchstone.api.measuring.run import MeasuredRun, measure_run
 from torchstone.api.measuring.run_request import RunRequest
-from torchstone.api.requests import Path, Texts, make_request
+from torchstone.api.requests import Path, Texts, make_request, path_of
 from torchstone.core.disk import read_text, replace_text, try_file, write_text
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import Case, Outcome, Run
@@ -72,7 +72,7 @@ class PrTimeResult(MeasuredRun, frozen=True):
 
     def write(self, path: Path, *, raw_cells: bool = False) -> None:
         """Append the rows to a CSV file, and write a JSON file for each benchmark next to it."""
-        write_rows(self.counted, str(path), raw_cells=raw_cells)
+        write_rows(self.counted, path_of(path), raw_cells=raw_cells)
 
 
 def _has_row(outcome: Outcome) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from torchstone.api.measuring.run_request import RESUMABLE, RunRequest
+from torchstone.api.value_checks import check_count, check_seconds
 from torchstone.core.config import POLICIES
 from torchstone.core.errors import UsageError
 from torchstone.core.run_settings import BATCH_SETS, STRATEGIES
@@ -76,8 +77,7 @@ def check_deciding(request: RunRequest) -> None:
             "--policy upstream cannot be used with --decide: the original scripts judge single numbers",
             advice="leave out one of them",
         )
-    if request.decide_within is not None and not request.decide_within > 0:
-        raise UsageError(f"--decide-within {request.decide_within:g}: expected a time such as 10m")
+    check_seconds("--decide-within", request.decide_within)
     if request.policy and not (request.baselines or request.decide):
         raise UsageError("--policy requires --baseline", advice="add --baseline FILE, or leave it out")
 
@@ -102,8 +102,7 @@ def _check_values(request: RunRequest) -> None:
             raise UsageError(f"--bucket-mb {bucket:g}: expected megabytes, such as 25")
     for flag, counts in (("--batch-size", request.batch_sizes), ("--ranks", request.ranks)):
         for count in counts:
-            if count < 1:
-                raise UsageError(f"{flag} {count}: expected a whole number from 1")
+            check_count(flag, count)
     if request.shard and not 1 <= request.shard[0] <= request.shard[1]:
         index, count = request.shard
         raise UsageError(f"--shard {index}/{count}: expected I/N with I from 1 to N, such as 2/4")

@@ -19,10 +19,10 @@ from torchstone.api.measuring.ab_request import (
 )
 from torchstone.api.measuring.ab_result import NOTHING_MEASURED
 from torchstone.api.measuring.events import EventWatcher, OnEvent, SelftestWatcher
-from torchstone.api.requests import Path, Texts, make_request
+from torchstone.api.requests import Path, Texts, make_request, path_of
 from torchstone.api.showing import show_html, show_text
+from torchstone.api.value_checks import check_count, check_share
 from torchstone.core.disk import write_text
-from torchstone.core.errors import UsageError
 from torchstone.core.text.safe_text import escape_json
 from torchstone.core.text.units import clock_text, count_of, format_share
 from torchstone.measure.ab.contest import AbSettings
@@ -110,7 +110,9 @@ class SelftestResult(Struct, frozen=True):
             "scores": self.scores,
             "comparisons": self.comparisons,
         }
-        write_text(str(path), escape_json(msgspec.json.format(msgspec.json.encode(document)).decode()) + "\n")
+        write_text(
+            path_of(path), escape_json(msgspec.json.format(msgspec.json.encode(document)).decode()) + "\n"
+        )
 
     def __str__(self) -> str:
         return show_text(self.table)
@@ -193,10 +195,8 @@ def selftest(
 def open_selftest(request: SelftestRequest, watcher: SelftestWatcher) -> Iterator[SelftestExecution]:
     """Load torch for two identical sides."""
     for share in request.slow_downs:
-        if not 0 < share < 1:
-            raise UsageError(f"--slow-down {share:g}: expected a share above 0, such as 5%")
-    if request.repeat < 1:
-        raise UsageError(f"--repeat {request.repeat}: expected a whole number from 1")
+        check_share("--slow-down", share)
+    check_count("--repeat", request.repeat)
     specs = (SideSpec(), SideSpec())
     prepared = prepare_pairs(request, specs)
     settings = make_settings(request)

@@ -280,12 +280,8 @@ class _Check:
         return rows
 
     def _new_row(self, outcome: Outcome, metric: str, rule: Rule | None, detail: str) -> Row:
-        """Return the row of a new case. One that failed blocks like any failure, even if the policy lets new cases pass."""
-        row = self.tally.make_row(Verdict.NEW, outcome.case, metric, outcome, None, rule, detail)
-        if row.verdict is not Verdict.NEW or outcome.status in _NOT_FAILED or self._upstream:
-            return row
-        blocks = self._conditions.policy.blocks(Verdict.REGRESSION, row.rule)
-        return structs.replace(row, ruling=structs.replace(row.ruling, blocks=blocks))
+        """Return the row of a new case."""
+        return self.tally.make_row(Verdict.NEW, outcome.case, metric, outcome, None, rule, detail)
 
     def _is_unexpected_failure(self, outcome: Outcome) -> bool:
         """Return whether a case failed whose probe no baseline has, unless a baseline expects its accuracy to fail."""

@@ -86,8 +86,9 @@ class Tally:
         """
         if not detail and (ruling := self._quiet_rulings.get(verdict)):
             return Row(ruling, case, metric, new, base, rule, comparison=comparison)
-        entry, verdict, detail = self._exemptions.apply(verdict, case, covered_as or metric, rule, detail)
-        ruling = Ruling(verdict, self._conditions.policy.blocks(verdict, rule), detail)
+        covered = covered_as or metric
+        entry, verdict, detail = self._exemptions.apply(verdict, case, covered, rule, detail, new)
+        ruling = Ruling(verdict, self._conditions.policy.blocks(verdict, rule, new), detail)
         return Row(ruling, case, metric, new, base, rule, Remarks(quarantine=entry), comparison)
 
     def locate(
