@@ -21,7 +21,13 @@ from torchstone.history.update import bring_up_to_date
 from torchstone.reporting.dialects.changes.changes_json import render_changes_json
 from torchstone.reporting.dialects.changes.changes_markdown import render_changes_markdown
 from torchstone.reporting.dialects.changes.changes_text import render_changes_text
-from torchstone.reporting.views.changes.change_view import ChangesView, ChangeView, GroupView, certainty_text, short
+from torchstone.reporting.views.changes.change_view import (
+    ChangesView,
+    ChangeView,
+    GroupView,
+    certainty_text,
+    short,
+)
 from torchstone.reporting.views.result_table import ResultTable, show_most
 from torchstone.store.database.connection import Database, ProtectedStore
 from torchstone.store.database.opening import connect

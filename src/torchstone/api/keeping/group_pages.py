@@ -8,7 +8,9 @@ from torchstone.reporting.views.changes.group_page import GroupPage
 from torchstone.store.database.connection import Database
 
 
-def describe_group(database: Database, group: ChangeGroup, store: str = "", repository: str = "") -> GroupPage:
+def describe_group(
+    database: Database, group: ChangeGroup, store: str = "", repository: str = ""
+) -> GroupPage:
     """Return what is shown of a group. ``store`` is named in commands; ``repository`` is a folder in that of the revisions."""
     view = view_group(group, store=store)
     return GroupPage(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchstone.core.text.safe_text import quote_word
 from torchstone.core.records import Case
+from torchstone.core.text.safe_text import quote_word
 from torchstone.history.change_records import (
     Cause,
     ChangeGroup,

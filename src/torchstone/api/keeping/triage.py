@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
 
 from torchstone.api.keeping.changes import tabulate_groups, update_if_possible
@@ -16,6 +17,7 @@ from torchstone.api.requests import Path, Texts
 from torchstone.api.showing import show_html, show_text
 from torchstone.core.config import find_store
 from torchstone.core.errors import UsageError
+from torchstone.core.text.safe_text import escape_json
 from torchstone.history.causes.stored_groups import find_group, read_groups
 from torchstone.history.change_records import ChangeGroup, TriageState
 from torchstone.history.triage.points_after import newest_values
@@ -28,8 +30,15 @@ from torchstone.history.triage.triage_rules import (
     newest_members,
     parse_state,
 )
-from torchstone.reporting.dialects.changes.changes_json import encode_document, render_changes_json, whole_group_record
-from torchstone.reporting.dialects.changes.changes_markdown import render_changes_markdown, render_group_markdown
+from torchstone.reporting.dialects.changes.changes_json import (
+    encode_document,
+    render_changes_json,
+    whole_group_record,
+)
+from torchstone.reporting.dialects.changes.changes_markdown import (
+    render_changes_markdown,
+    render_group_markdown,
+)
 from torchstone.reporting.dialects.changes.group_text import render_group_text
 from torchstone.reporting.views.changes.change_view import ChangesView, GroupView
 from torchstone.reporting.views.changes.group_page import GroupPage
@@ -109,16 +118,23 @@ class GroupResult(Struct, frozen=True):
 
 def render_page_json(page: GroupPage) -> str:
     """Render everything about a group as JSON."""
-    return encode_document(
-        {
-            "store": page.store,
-            "group": whole_group_record(page.group),
-            "commits": page.commits,
-            "commits_note": page.commits_note,
-            "evidence": page.evidence,
-            "commands": dict(page.commands),
-        }
-    )
+    return encode_document(_page_record(page))
+
+
+def render_page_line(page: GroupPage) -> str:
+    """Render everything about a group as JSON in one line."""
+    return escape_json(msgspec.json.encode(_page_record(page)).decode()) + "\n"
+
+
+def _page_record(page: GroupPage) -> dict[str, object]:
+    return {
+        "store": page.store,
+        "group": whole_group_record(page.group),
+        "commits": page.commits,
+        "commits_note": page.commits_note,
+        "evidence": page.evidence,
+        "commands": dict(page.commands),
+    }
 
 
 class Triage:
@@ -137,7 +153,9 @@ class Triage:
         with closing(connect(self._location)) as database:
             yield database
 
-    def list(self, states: Texts = (), *, closed: bool = False, owner: str = "", branch: str = "") -> TriageResult:
+    def list(
+        self, states: Texts = (), *, closed: bool = False, owner: str = "", branch: str = ""
+    ) -> TriageResult:
         """Return the open groups; with ``closed`` all, with ``states`` those in these states."""
         chosen = {parse_state(each) for each in ((states,) if isinstance(states, str) else states) if each}
         with self._opened() as database:
@@ -173,7 +191,7 @@ class Triage:
                 found = find_group(database, str(group))
                 return GroupResult(describe_group(database, found, self._named, repository))
 
-    def set(  # noqa: PLR0913  (what a decision consists of)
+    def set(
         self,
         group: int | str,
         state: str,
@@ -225,11 +243,14 @@ def _refuse_stale(group: ChangeGroup, seen: int | None) -> None:
     if seen is not None and (newest.id if newest else 0) != seen:
         told = f"{newest.state.value}, by {newest.author or 'torchstone'} at {newest.at}" if newest else "new"
         raise UsageError(
-            f"group {group.id} was changed meanwhile: it is {told}", advice="look at it again, and decide then"
+            f"group {group.id} was changed meanwhile: it is {told}",
+            advice="look at it again, and decide then",
         )
 
 
-def _newest_of(database: Database, group: ChangeGroup) -> Sequence[tuple[SeriesChange, Sequence[float | str]]]:
+def _newest_of(
+    database: Database, group: ChangeGroup
+) -> Sequence[tuple[SeriesChange, Sequence[float | str]]]:
     duplicates = [each for each in read_groups(database) if each.state is TriageState.DUPLICATE]
     members = newest_members(group, duplicates)
     return [(change, newest_values(database, change, _JUDGED_BY)) for change in members]
