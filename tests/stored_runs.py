@@ -12,6 +12,7 @@ import psycopg
 from comparison_files import case_of, counts, failed, passed, times
 from torchstone.core.records import Measurement, Outcome, Reading, Revision, Run
 from torchstone.core.run_settings import environment_from
+from torchstone.store.database.change_tables import CHANGE_VIEWS
 from torchstone.store.database.connection import Database
 from torchstone.store.database.opening import connect
 from torchstone.store.database.schema import TABLES, VIEWS
@@ -90,7 +91,7 @@ def one_number(name: str, value: float, metric: str = "abs_latency", **axes: Any
 
 def make_older(database: Database) -> None:
     """Make a store one of version 1: without views, changes and triage."""
-    for view in VIEWS:
+    for view in (*VIEWS, *CHANGE_VIEWS):
         database.execute(f"DROP VIEW {view}")
     for table in reversed(TABLES):
         if table.since > 1:

@@ -63,7 +63,7 @@ class SeriesChange(Struct, frozen=True, kw_only=True):
 
     ``before`` and ``after`` are levels in the unit of the metric, or statuses. ``earliest`` and ``latest`` are positions of
     revisions: noise may have moved the change, but its cause lies after the one, and at the other at the latest. A provisional
-    change may vanish with more points.
+    change may vanish with more points; one that somebody has decided about stays, and ``is_vanished``.
     """
 
     id: int
@@ -80,6 +80,7 @@ class SeriesChange(Struct, frozen=True, kw_only=True):
     certainty: float
     is_provisional: bool
     group: int | None = None
+    is_vanished: bool = False
 
     @property
     def ratio(self) -> float | None:

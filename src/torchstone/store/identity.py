@@ -99,3 +99,8 @@ def renamed(case: Case, new: str) -> Case:
 def machine_stated(outcome: Outcome) -> str:
     """Return the class of machines that an outcome states itself; empty if it states none."""
     return outcome.provenance.machine_class if outcome.provenance else ""
+
+
+def name_detection(series_id: int | None, case_id: int, machine_id: int, branch: str) -> str:
+    """Return the unique name of a series in which changes are looked for; without ``series_id``, of the statuses of a case."""
+    return f"status/{case_id}/{machine_id}/{branch}" if series_id is None else f"series/{series_id}/{branch}"

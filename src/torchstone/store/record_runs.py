@@ -181,6 +181,7 @@ class _Recorder:
             _COLUMNS["runs"],
             [(*row, redact(reading.path), reading.kind, settings, plan, 0, 0, pinned)],
         )
+        self._connection.insert("stale_runs", ("run_id",), [(run_id,)])
         outcomes, points = self._fill(run, run_id, (position, revision_id, run_id))
         self._connection.execute(
             "UPDATE runs SET outcome_count = ?, point_count = ? WHERE id = ?", (outcomes, points, run_id)

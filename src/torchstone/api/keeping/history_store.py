@@ -14,6 +14,7 @@ from torchstone.api.value_checks import check_count
 from torchstone.core.config import find_store
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.text.redaction import redact
+from torchstone.history.update import bring_up_to_date
 from torchstone.store.database.connection import Database
 from torchstone.store.database.opening import connect
 from torchstone.store.reading_runs import find_run, list_runs, read_run
@@ -101,13 +102,17 @@ class HistoryStore:
     def remove(self, run: str | int) -> StoredRun:
         """Remove a run with all its points."""
         with self._opened() as connection:
-            return remove(connection, _run_name(run))
+            removed = remove(connection, _run_name(run))
+            bring_up_to_date(connection)
+            return removed
 
     def rename(self, old: str, new: str) -> Renaming:
         """Rename a benchmark, ``NAME`` or ``SUITE::NAME``; its history stays, and files with the old name stay usable."""
         old, new = take("old", old, str), take("new", new, str)
         with self._opened() as connection:
-            return rename(connection, old, new)
+            done = rename(connection, old, new)
+            bring_up_to_date(connection)
+            return done
 
     def verify(self) -> Verification:
         """Check that every run is whole, and all data can be read."""

@@ -18,6 +18,7 @@ from torchstone.core.cautions import Caution, make_caution, merged
 from torchstone.core.config import find_store
 from torchstone.core.records import Reading
 from torchstone.core.text.units import count_of, some_of
+from torchstone.history.update import HistoryUpdate, bring_up_to_date
 from torchstone.measure.code.ancestry import find_heights, has_history
 from torchstone.store.database.connection import Database
 from torchstone.store.database.opening import connect
@@ -67,11 +68,12 @@ class RecordOptions(TypedDict, total=False):
 
 
 class RecordResult(Struct, frozen=True):
-    """What was recorded: one entry for each file."""
+    """What was recorded: one entry for each file; and what that did to the changes of the store."""
 
     store: str
     runs: tuple[Recorded, ...]
     cautions: tuple[Caution, ...] = ()
+    update: HistoryUpdate = HistoryUpdate()
 
     @property
     def points(self) -> int:
@@ -89,9 +91,10 @@ class RecordResult(Struct, frozen=True):
             for effect, count in counts.items()
             if count
         ]
-        return (
+        told = (
             f"{', '.join(parts) or 'nothing to record'} in {self.store}: {count_of(self.points, 'new point')}"
         )
+        return f"{told}; {self.update.summary}" if self.update.summary else told
 
     def __str__(self) -> str:
         return self.summary
@@ -128,9 +131,10 @@ def record_results(request: RecordRequest) -> RecordResult:
             batch = next(batches, [])
         if request.in_batches:
             connection.learn_sizes()
+        update = bring_up_to_date(connection)
         place = connection.place
     cautions += _find_clocks_ahead(recorded)
-    return RecordResult(place, tuple(recorded), merged(cautions))
+    return RecordResult(place, tuple(recorded), merged(cautions), update)
 
 
 def try_store(store: str, config: str | None = None) -> None:

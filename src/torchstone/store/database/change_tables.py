@@ -5,6 +5,7 @@ from __future__ import annotations
 from torchstone.store.database.table_columns import ID, Table, integer, nullable_text, number, text
 
 CHANGE_TABLES = (
+    Table("stale_runs", (integer("run_id", references="runs"),), ("run_id",), since=3),
     Table(
         "detections",
         (
@@ -46,6 +47,7 @@ CHANGE_TABLES = (
             number("certainty"),
             integer("is_provisional"),
             *text("detected_at"),
+            nullable_text("vanished_at"),
         ),
         indexes=("detection_id", "group_id", "last_old_run_id", "first_new_run_id"),
         since=3,
@@ -74,3 +76,25 @@ CHANGE_TABLES = (
     ),
 )
 """Tables of changes and triage, each after those that it refers to."""
+
+CHANGE_VIEWS = {
+    "v_changes": """
+    SELECT x.id AS change_id, x.group_id, g.name AS group_name, g.cause, d.series_id, c.id AS case_id, c.name AS case_name,
+        c.suite, c.benchmark, c.probe, coalesce(m.name, 'accuracy') AS metric, coalesce(m.unit, 'status') AS unit,
+        a.name AS machine, d.branch, v.name AS last_old_revision, v.position AS last_old_position, o.name AS last_old_run,
+        w.name AS first_new_revision, w.position AS first_new_position, n.name AS first_new_run, x.earliest, x.latest,
+        x.direction, x.before, x.after, x.old_status, x.new_status, x.certainty, x.is_provisional, x.detected_at,
+        x.vanished_at, (SELECT t.state FROM triage_events t WHERE t.group_id = x.group_id ORDER BY t.id DESC LIMIT 1) AS state
+    FROM changes x
+    JOIN detections d ON d.id = x.detection_id
+    JOIN cases c ON c.id = d.case_id
+    JOIN machines a ON a.id = d.machine_id
+    JOIN runs o ON o.id = x.last_old_run_id
+    JOIN revisions v ON v.id = o.revision_id
+    JOIN runs n ON n.id = x.first_new_run_id
+    JOIN revisions w ON w.id = n.revision_id
+    LEFT JOIN series s ON s.id = d.series_id
+    LEFT JOIN metrics m ON m.id = s.metric_id
+    LEFT JOIN change_groups g ON g.id = x.group_id""",
+}
+"""The view of changes, which is documented, and may be queried with any tool."""

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from torchstone.core.errors import InputError
+from torchstone.store.database.change_tables import CHANGE_VIEWS
 from torchstone.store.database.connection import Database
 from torchstone.store.database.schema import TABLES, VIEWS
 from torchstone.store.database.table_columns import Table
@@ -23,12 +24,13 @@ class Migration(NamedTuple):
     number: int
     name: str
     views: Mapping[str, str] = {}
+    statements: tuple[str, ...] = ()
 
 
 MIGRATIONS = (
     Migration(1, "runs, series and points"),
     Migration(2, "views", VIEWS),
-    Migration(3, "changes and triage"),
+    Migration(3, "changes and triage", CHANGE_VIEWS, ("INSERT INTO stale_runs SELECT id FROM runs",)),
 )
 NEWEST = MIGRATIONS[-1].number
 
@@ -82,6 +84,8 @@ def _apply(connection: Database, migration: Migration) -> None:
                 connection.execute(statement)
     for name, query in migration.views.items():
         connection.execute(f"CREATE VIEW {name} AS {query}")
+    for statement in migration.statements:
+        connection.execute(statement)
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     connection.execute(
         f"INSERT INTO {_RECORDED} (number, name, applied_at) VALUES (?, ?, ?)",

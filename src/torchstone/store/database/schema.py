@@ -138,7 +138,7 @@ TABLES = (
 )
 """All tables, each after those that it refers to."""
 
-OF_RUNS = ("samples", "points", "failures", "outcomes", "run_details")
+OF_RUNS = ("samples", "points", "failures", "outcomes", "run_details", "stale_runs")
 """The tables whose rows belong to a run, in the order in which they can be emptied."""
 
 _PER_POINT = """

@@ -16,6 +16,7 @@ from torchstone.core.text.units import count_of
 from torchstone.store.database.connection import Database, Value
 from torchstone.store.identity import renamed
 from torchstone.store.naming import SERIES_KEY, case_columns
+from torchstone.store.upkeep.detections import move_series_detections, move_status_detections
 
 _METHOD = SERIES_KEY[1:]
 
@@ -95,18 +96,21 @@ def _join(connection: Database, old: tuple[int, Case], new: tuple[int, Case]) ->
         _move_series(connection, series_id, (new_id, *method))
     for table in ("outcomes", "failures"):
         connection.execute(f"UPDATE {table} SET case_id = ? WHERE case_id = ?", (new_id, old_id))
+    move_status_detections(connection, old_id, new_id)
     connection.execute("DELETE FROM cases WHERE id = ?", (old_id,))
 
 
-def _move_series(connection: Database, series_id: Value, key: tuple[Value, ...]) -> None:
+def _move_series(connection: Database, series_id: int, key: tuple[int, *tuple[Value, ...]]) -> None:
     same = " AND ".join(f"{column} = ?" for column in SERIES_KEY)
     there = connection.query(f"SELECT id FROM series WHERE {same}", key)
     if not there:
         connection.execute("UPDATE series SET case_id = ? WHERE id = ?", (key[0], series_id))
+        move_series_detections(connection, series_id, series_id, key[0])
         return
     ((target,),) = there
     for table in ("points", "samples"):
         connection.execute(f"UPDATE {table} SET series_id = ? WHERE series_id = ?", (target, series_id))
+    move_series_detections(connection, series_id, target, key[0])
     connection.execute("DELETE FROM series WHERE id = ?", (series_id,))
     connection.execute(
         "UPDATE series SET latest_run_id = (SELECT r.id FROM points p JOIN runs r ON r.id = p.run_id"
