@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from torchstone.core.run_settings import Pairing, Settings, environment_from
 from torchstone.core.vocabulary import PASSED
 from torchstone.formats import FORMATS
 from torchstone.gate.blocking_policy import Policy
+from torchstone.gate.trial_statuses import disagreement_caution
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
 from torchstone.measure.ab.pair import PairResult
 
@@ -91,6 +93,11 @@ def measured_settings(*, looks: int | None = None, pairing: Pairing | None = Non
 def busy() -> Caution:
     """The caution of a worker that others took the processor from."""
     return make_caution(CautionKind.BUSY_MACHINE, rate=400.0, share=0.6)
+
+
+def busy_while_compiling() -> Caution:
+    """The caution of a worker that others took the processor from while it compiled."""
+    return make_caution(CautionKind.BUSY_WHILE_COMPILING, share=0.4)
 
 
 class PairMaker:
@@ -170,10 +177,23 @@ class PairMaker:
             unmeasured = status in {"pass_due_to_skip", "not_available"}
             kept = outcome.measurements if chance.random() < 0.3 and not unmeasured else ()
             return structs.replace(outcome, status=status, measurements=kept, failure=Failure("run", "why"))
+        if chance.random() < 0.06:
+            return self._with_disagreeing_trials(outcome)
+        if chance.random() < 0.12:
+            return structs.replace(outcome, cautions=(busy_while_compiling(),))
         if chance.random() < 0.12:
             marked = tuple(self._with_disturbed(each) for each in outcome.measurements)
             return structs.replace(outcome, measurements=marked, cautions=(busy(),))
         return outcome
+
+    def _with_disagreeing_trials(self, outcome: Outcome) -> Outcome:
+        """An outcome whose last trial failed, or of which ab saw some trials fail."""
+        status = self._chance.choice(("fail_to_run", "fail_accuracy", "timeout"))
+        if self._chance.random() < 0.5:
+            caution = make_caution(CautionKind.TRIAL_FAILED, trials=self._chance.randint(2, 5), status=status)
+            return structs.replace(outcome, status=status, cautions=(caution,), failure=Failure("run", "why"))
+        statuses = Counter({PASSED: self._chance.randint(1, 4), status: self._chance.randint(1, 4)})
+        return structs.replace(outcome, cautions=(disagreement_caution(statuses),))
 
     def _with_disturbed(self, measurement: Measurement) -> Measurement:
         """Say which of its trials were disturbed; nothing if nobody noted that."""
@@ -354,6 +374,8 @@ def random_contests(chance: random.Random, settings: AbSettings, policy: Policy)
         for _ in range(chance.choice((1, 2, 12, 40))):
             if contest.verdict is None:
                 contest.take(_played(chance, case, noise, factor))
+        while contest.is_in_doubt:  # as ab does: a pair that has just failed is repeated
+            contest.take(_played(chance, case, noise, factor))
         if contest.verdict is None:
             contest.give_up()
         contests.append(contest)
@@ -363,6 +385,9 @@ def random_contests(chance: random.Random, settings: AbSettings, policy: Policy)
 def _played(chance: random.Random, case: Case, noise: float, factor: float) -> PairResult:
     """One pair of processes that took turns."""
     size = chance.choice((1, 6))
+    if chance.random() < 0.02:
+        failed, passed = Outcome(case, "fail_to_run", failure=Failure("run", "why")), Outcome(case, PASSED)
+        return PairResult(((), ()), chance.choice(((failed, passed), (passed, failed))))
     times = tuple(
         tuple(level * math.exp(chance.gauss(0, noise)) for _ in range(size))
         for level in (1e-3, factor * 1e-3)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Command, start_on_terminal
-from torchstone.api.measuring import doctor
+from torchstone.api.inspecting import doctor
 from torchstone.measure.doctor import diagnosis
 from torchstone.measure.doctor.diagnosis import Finding, Level, diagnose
 from torchstone.measure.doctor.facts import MachineFacts, Noise, TorchFacts

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from run_pairs import VARIANT, busy, make_reading, measured_settings
+from run_pairs import VARIANT, busy, busy_while_compiling, make_reading, measured_settings
 from torchstone.api.files.report import ReportRequest, make_report
 from torchstone.api.judging.check import CheckResult, check_results
 from torchstone.api.judging.check_request import CheckRequest
@@ -20,6 +20,7 @@ from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Measurement, Outcome, Reading
 from torchstone.core.run_settings import Settings
 from torchstone.core.vocabulary import Verdict
+from torchstone.gate.disturbance import disturbance_of
 from torchstone.gate.judgement import State
 from torchstone.gate.weigh import NO_INTERVAL
 
@@ -304,3 +305,43 @@ def test_an_undecided_row_has_the_command_that_measures_it_in_as_many_trials_as_
     text = " ".join(result.render("text").replace("\\\n", " ").split())
     assert "torchstone run smoke --only a --probe performance" in text
     assert f"--threads 1 --trials {1 + row.more_new}" in text
+
+
+@pytest.mark.parametrize("metric", ["compile_seconds", "compilation_latency"])
+def test_a_compile_time_taken_while_others_had_the_processor_is_neither_red_nor_green(metric: str) -> None:
+    base = reading("b", Measurement(metric, (10.0,)), speedup(1.5, (1.49, 1.51)))
+    for factor in (3.0, 0.2):
+        new = reading(
+            "n",
+            Measurement(metric, (10.0 * factor,)),
+            speedup(1.0, (0.99, 1.01)),
+            cautions=(busy_while_compiling(),),
+        )
+        for result in (check(new, base), compare_results(CompareRequest(base=(base,), new=(new,)))):
+            verdicts = {row.metric: row.verdict for row in result.rows}
+            assert verdicts == {metric: Verdict.INCONCLUSIVE, "speedup": Verdict.REGRESSION}
+            (row,) = [row for row in result.rows if row.metric == metric]
+            assert row.detail == (
+                "it was disturbed while it was compiled: other work had the processor 40% of the time"
+            )
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "is_strained"),
+    [
+        ("cold_compile_seconds", (10.0, 30.0), True),
+        ("warm_first_result_seconds", (10.0, 30.0), True),
+        ("warm_saved", (90.0, 40.0), True),
+        ("warm_hit_rate", (100.0, 50.0), False),
+    ],
+)
+def test_the_times_of_the_compile_cache_probe_are_compile_times(
+    metric: str, values: tuple[float, float], is_strained: bool
+) -> None:
+    assert (
+        disturbance_of(
+            Outcome(CASE, "pass", (Measurement(metric, values[1:]),), cautions=(busy_while_compiling(),)),
+            metric,
+        )
+        is not None
+    ) == is_strained

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -46,8 +47,9 @@ def test_a_b_that_crashes_every_other_time_is_a_regression_however_fast() -> Non
 @pytest.mark.parametrize("failing", [{"a": False}, {"b": False}])
 def test_a_single_failure_is_told_and_decides_nothing(failing: dict[str, bool]) -> None:
     contest = decided([pair(), pair(**failing), *(pair() for _ in range(40))])
-    assert contest.verdict == "same"
+    assert contest.verdict == "inconclusive"
     assert "failed in 1 of " in contest.reason
+    assert re.search(r"disagree: \d+ pass, 1 worker_died", contest.reason)
 
 
 def test_a_side_states_what_its_latest_trial_was_measured_under() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.api.measuring.doctor import doctor
+from torchstone.api.inspecting.doctor import doctor
 from torchstone.core.details.device_state import DeviceReading, DeviceState
 from torchstone.core.errors import UsageError
 from torchstone.measure.doctor.device_check import DeviceCheck, SeenDevice, check_device, diagnose_device

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torchstone.api.files.read import read
     from torchstone.api.files.report import ReportResult, report
     from torchstone.api.files.show_run import ShowResult, show
+    from torchstone.api.inspecting.doctor import DoctorResult, doctor
     from torchstone.api.judging.accept import AcceptResult, accept
     from torchstone.api.judging.check import CheckResult, check
     from torchstone.api.judging.compare import CompareResult, compare
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from torchstone.api.measuring.ab import ab
     from torchstone.api.measuring.ab_result import AbResult
     from torchstone.api.measuring.cachebench import CachebenchResult, cachebench
-    from torchstone.api.measuring.doctor import DoctorResult, doctor
     from torchstone.api.measuring.events import (
         CaseMeasured,
         CaseStarted,
@@ -40,10 +40,13 @@ if TYPE_CHECKING:
     from torchstone.api.measuring.pr_time import PrTimeResult, pr_time
     from torchstone.api.measuring.run import MeasuredRun, plan, run, stream
     from torchstone.api.measuring.selftest import SelftestResult, selftest
+    from torchstone.api.quarantine.quarantine_list import Quarantine
+    from torchstone.api.quarantine.quarantine_review import QuarantineReview
     from torchstone.api.results import RunResult
     from torchstone.api.script import main
     from torchstone.core.cautions import Caution
     from torchstone.core.errors import InputError, TorchstoneError, UsageError
+    from torchstone.core.quarantine_entries import QuarantineEntry
     from torchstone.core.records import Case, Measurement, Outcome, Reading, Run
 
 _HOMES = {
@@ -84,9 +87,12 @@ _HOMES = {
     "torchstone.api.keeping.record": ("RecordResult", "record"),
     "torchstone.api.keeping.series": ("SeriesResult", "series"),
     "torchstone.api.keeping.history_store": ("HistoryStore",),
-    "torchstone.api.measuring.doctor": ("DoctorResult", "doctor"),
+    "torchstone.api.inspecting.doctor": ("DoctorResult", "doctor"),
+    "torchstone.api.quarantine.quarantine_list": ("Quarantine",),
+    "torchstone.api.quarantine.quarantine_review": ("QuarantineReview",),
     "torchstone.api.results": ("RunResult",),
     "torchstone.core.cautions": ("Caution",),
+    "torchstone.core.quarantine_entries": ("QuarantineEntry",),
     "torchstone.core.errors": ("InputError", "TorchstoneError", "UsageError"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -117,6 +123,9 @@ __all__ = [
     "PrTimeResult",
     "Prepared",
     "Preparing",
+    "Quarantine",
+    "QuarantineEntry",
+    "QuarantineReview",
     "QuarantineSuggestions",
     "Reading",
     "RecordResult",

@@ -31,6 +31,8 @@ Source = Path | Reading | ReadResult
 Sources = Source | Iterable[Source]
 Texts = str | Iterable[str]
 """One string or several."""
+Paths = Path | Iterable[Path]
+"""One path or several."""
 _SINGLE = (str, bytes, bytearray, os.PathLike, Reading, ReadResult)
 """Types of single values, although one can iterate over some of them."""
 

@@ -25,6 +25,7 @@ class CautionKind(StrEnum):
     RECOMPILED_WHILE_TIMED = "recompiled_while_timed"
     INPUTS_CHANGED = "inputs_changed"
     BUSY_MACHINE = "busy_machine"
+    BUSY_WHILE_COMPILING = "busy_while_compiling"
     COMPILES_ITSELF = "compiles_itself"
     NO_PEAK_MEMORY = "no_peak_memory"
     FEW_PAIRS = "few_pairs"
@@ -44,6 +45,7 @@ class CautionKind(StrEnum):
     NO_COMMUNICATION_PROFILE = "no_communication_profile"
     NO_TIME_PROFILE = "no_time_profile"
     TRIAL_FAILED = "trial_failed"
+    TRIALS_DISAGREE = "trials_disagree"
     REPORTED_IN_WARM_UP = "reported_in_warm_up"
     OWN_METRICS_NOT_KEPT = "own_metrics_not_kept"
 
@@ -157,6 +159,10 @@ WORDING = {
         optional=("threads",),
         at_most_one=("threads", "stop that work"),
     ),
+    _K.BUSY_WHILE_COMPILING: Wording(
+        "other work took the processor away for {share:.0%} of the time it was compiled: compile times are longer than on a quiet machine",
+        "stop that work",
+    ),
     _K.COMPILES_ITSELF: Wording("the model compiles parts of itself, so eager is not fully eager"),
     _K.NO_PEAK_MEMORY: Wording("peak memory cannot be read for {device} on this system"),
     _K.FEW_PAIRS: Wording("only {pairs} pairs of calls were timed: too few for an interval"),
@@ -200,6 +206,9 @@ WORDING = {
     _K.NO_TIME_PROFILE: Wording("the time profile was not taken: {why}"),
     _K.TRIAL_FAILED: Wording(
         "the last of {trials} trials ended with {status}; the numbers are from the trials before it"
+    ),
+    _K.TRIALS_DISAGREE: Wording(
+        "its trials disagree: {statuses}", details=("statuses",), optional=("failed", "trials")
     ),
     _K.REPORTED_IN_WARM_UP: Wording(
         "{metric} was reported during the warm-up only, which does not count",

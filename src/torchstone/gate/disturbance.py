@@ -13,15 +13,20 @@ from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, span_of
 from torchstone.core.details.measurement_details import NO_DETAILS
 from torchstone.core.records import Measurement, Outcome, find_metric
-from torchstone.core.vocabulary import DEVICE_COUNTERPARTS, METRICS
+from torchstone.core.vocabulary import COMPILE_SECONDS, DEVICE_COUNTERPARTS, METRICS, SAVED, Probe
 from torchstone.gate.criteria import HostBound
 
 _TIME_UNITS = frozenset({"s", "ms", "us", "1/s"})
 _TIMED_IN_A_LOOP = frozenset({"speedup", "abs_latency", "eager_latency"})
+_COMPILE_TIMES = frozenset({COMPILE_SECONDS, "compilation_latency"})
 _BY_DEVICE = frozenset({"device_speedup", "device_latency", "eager_device_latency"})
 """What the host does never changes them."""
 _OF_THE_DEVICE = frozenset({CautionKind.DEVICE_THROTTLED, CautionKind.DEVICE_SHARED})
-_DISTURBING = frozenset({CautionKind.BUSY_MACHINE, CautionKind.RECOMPILED_WHILE_TIMED}) | _OF_THE_DEVICE
+_DISTURBING = _OF_THE_DEVICE | {
+    CautionKind.BUSY_MACHINE,
+    CautionKind.BUSY_WHILE_COMPILING,
+    CautionKind.RECOMPILED_WHILE_TIMED,
+}
 _CALLS = {"abs_latency": ("compiled",), "eager_latency": ("eager",), "speedup": ("eager", "compiled")}
 """The calls that a wall time depends on."""
 
@@ -42,9 +47,15 @@ def is_all_disturbed(outcome: Outcome | None, metric: str) -> bool:
     return outcome is not None and found is not None and steady_part(outcome, found)[0] is None
 
 
-def describe_disturbance(caution: Caution) -> str:
+def tell_disturbance(name: str, caution: Caution) -> str:
+    """Return the sentence that says what disturbed a side."""
+    when = "compiled" if caution.kind is CautionKind.BUSY_WHILE_COMPILING else "timed"
+    return f"{name} disturbed while it was {when}: {_describe(caution)}"
+
+
+def _describe(caution: Caution) -> str:
     """Return what disturbed the timing, in a few words."""
-    if caution.kind is CautionKind.BUSY_MACHINE:
+    if caution.kind in {CautionKind.BUSY_MACHINE, CautionKind.BUSY_WHILE_COMPILING}:
         low, high = span_of(caution.numbers["share"])
         share = f"{low:.0%}" if f"{low:.0%}" == f"{high:.0%}" else f"{100 * low:.0f} to {high:.0%}"
         return f"other work had the processor {share} of the time"
@@ -59,12 +70,22 @@ def _concerns(kind: CautionKind, metric: str, outcome: Outcome) -> bool:
     """Return whether a caution concerns a metric; times and rates that benchmarks report are taken in the timed loop."""
     if metric in _BY_DEVICE:
         return kind in _OF_THE_DEVICE
+    if kind is CautionKind.BUSY_WHILE_COMPILING:
+        return _is_compile_time(metric)
     if metric in _TIMED_IN_A_LOOP:
         return True
     known = find_metric(metric, outcome)
     if known is None or not (known.unit in _TIME_UNITS or known.unit.endswith("/s")):
         return False
     return kind is CautionKind.BUSY_MACHINE or metric not in METRICS
+
+
+def _is_compile_time(metric: str) -> bool:
+    """Return whether a metric is a compile time, or a saving of it."""
+    known = METRICS.get(metric)
+    if known is None or Probe.COMPILE_CACHE not in known.probes:
+        return metric in _COMPILE_TIMES
+    return known.unit == "s" or known.quantity == SAVED[0]
 
 
 def _flags(outcome: Outcome, measurement: Measurement) -> list[bool]:

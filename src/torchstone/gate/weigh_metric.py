@@ -13,7 +13,7 @@ from torchstone.core.run_settings import Settings
 from torchstone.core.vocabulary import METRICS
 from torchstone.gate.comparable import NOT_COMPARABLE, Comparability, EnvironmentGap, depends_on_environment
 from torchstone.gate.criteria import CompareSettings, Criteria, MetricCriteria, criteria_of_run
-from torchstone.gate.disturbance import describe_disturbance, find_host_bound, steady_part
+from torchstone.gate.disturbance import find_host_bound, steady_part, tell_disturbance
 from torchstone.gate.rules import SHARES
 from torchstone.gate.weigh import are_paired, evidence_of, states_trials, value_of, weigh
 
@@ -127,7 +127,7 @@ def _steady_parts(base: MeasuredSide, new: MeasuredSide) -> tuple[Measurement, M
         steady, caution = steady_part(side.outcome, side.measurement)
         parts.append(steady or side.measurement)
         if steady is None and caution is not None:
-            found.append(f"{name} disturbed while it was timed: {describe_disturbance(caution)}")
+            found.append(tell_disturbance(name, caution))
     return parts[0], parts[1], "; ".join(found)
 
 

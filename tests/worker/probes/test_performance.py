@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from torchstone.analyze.speedup_ratio import estimate_ratio, median
 from torchstone.core.vocabulary import CAPTURE_METRICS, METRICS, Probe
 from torchstone.define.benchmarks import Work
+from torchstone.worker.machine.strain import Strain, StrainWatch
 from torchstone.worker.probes import performance, warm_up
-from torchstone.worker.probes.timing import Pairs, Strain, StrainWatch, time_pairs
+from torchstone.worker.probes.timing import Pairs, time_pairs
 from torchstone.worker.probes.warm_up import WARM_UP_CALLS
 
 pytestmark = TORCH_WARNINGS
@@ -136,7 +137,11 @@ def test_busy_machine_is_a_caution_with_numbers_and_advice(
 ) -> None:
     monkeypatch.setattr(StrainWatch, "read", lambda _: Strain(2.0, 280, 0.9))
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    (caution,) = perform(linear, settings={"repeat": 20}).cautions
+    compiling, caution = perform(linear, settings={"repeat": 20}).cautions
+    assert compiling == (
+        "other work took the processor away for 45% of the time it was compiled: compile times are longer than on a quiet machine; "
+        "stop that work"
+    )
     assert caution == (
         "other work took the processor away 140 times a second, for 45% of the time it was timed: times are longer than on a quiet machine, "
         f"the speedup may be off; {advice}"

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from torchstone.analyze.speedup_ratio import FEWEST_PAIRS
+from torchstone.worker.machine import strain as strain_of
+from torchstone.worker.machine.strain import DISTURBED, LEAST_WAIT, Strain, StrainWatch
 from torchstone.worker.probes import timing
 from torchstone.worker.probes.timing import (
-    DISTURBED,
     FEWEST_SLOW,
-    LEAST_WAIT,
     LONGEST_BLOCK,
     MOST_CALLS,
     MOST_PAIRS,
@@ -26,8 +26,6 @@ from torchstone.worker.probes.timing import (
     PATIENCE,
     SHORTEST_BLOCK,
     StopRule,
-    Strain,
-    StrainWatch,
     choose_block,
     choose_blocks,
     time_block,
@@ -66,6 +64,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(timing, "time", made)
+    monkeypatch.setattr(strain_of, "time", made)
     return made
 
 
@@ -339,14 +338,14 @@ class Usage:
 @pytest.fixture
 def usage(monkeypatch: pytest.MonkeyPatch) -> Usage:
     made = Usage()
-    monkeypatch.setattr(timing, "resource", made)
+    monkeypatch.setattr(strain_of, "resource", made)
     return made
 
 
 def test_thread_that_waited_most_counts(
     clock: Clock, usage: Usage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timing, "TASKS", str(tmp_path))
+    monkeypatch.setattr(strain_of, "TASKS", str(tmp_path))
     for thread, waited in (("1", 5.0), ("2", 1.0)):
         (tmp_path / thread).mkdir()
         (tmp_path / thread / "schedstat").write_text(f"99 {round(waited * SECOND)} 7\n")
@@ -372,7 +371,7 @@ def test_without_the_kernel_s_word_processor_time_counts_unless_the_process_slep
     given_up: int,
     waited: float,
 ) -> None:
-    monkeypatch.setattr(timing, "TASKS", str(tmp_path / "nowhere"))
+    monkeypatch.setattr(strain_of, "TASKS", str(tmp_path / "nowhere"))
     watch = StrainWatch()
     clock.now += 4 * SECOND
     usage.ru_utime, usage.ru_stime, usage.ru_nivcsw, usage.ru_nvcsw = 0.75, 0.25, lost, given_up

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from msgspec import Struct, structs
 
-from torchstone.api.requests import Path, Texts
+from torchstone.api.requests import Path, Paths, Texts
 from torchstone.api.sources import Axes, Input, read_inputs, require_given
 from torchstone.baselines.propose import new_baseline
 from torchstone.baselines.row_changes import AdoptionOptions
@@ -54,7 +54,7 @@ class AcceptOptions(TypedDict, total=False):
     prune: bool
     include_unstable: bool
     repeat: int
-    past: Texts
+    past: Paths
     false_alarms: float
     trust: bool
     rules: Texts

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import date
 from typing import TypedDict
 
-from torchstone.api.requests import Path, Sources, Texts
+from torchstone.api.requests import Path, Paths, Sources, Texts
 
 
 class CheckOptions(TypedDict, total=False):
@@ -20,14 +20,14 @@ class CheckOptions(TypedDict, total=False):
     only: Texts
     block: Texts
     allow: Texts
-    quarantines: Texts
+    quarantines: Paths
     platforms: Texts
     axes: Mapping[str, object]
     kind: str
     baseline_kind: str
     compare_anyway: bool
     cross_environment: bool
-    history: Texts
+    history: Paths
     as_of: date
     store: str
     config: Path

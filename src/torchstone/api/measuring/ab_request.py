@@ -12,7 +12,7 @@ from torchstone.analyze.sequential import ALPHA, MARGIN
 from torchstone.api.judging.verdicts_and_quarantine import find_quarantine, parse_verdicts
 from torchstone.api.measuring.preparation import prepare_request
 from torchstone.api.measuring.run_request import CaseOptions, CaseRequest, RunRequest
-from torchstone.api.requests import Path, Texts, command_words
+from torchstone.api.requests import Path, Paths, Texts, command_words
 from torchstone.api.value_checks import check_count, check_seconds, check_share
 from torchstone.core.config import POLICIES, load_config
 from torchstone.core.errors import UsageError
@@ -103,7 +103,7 @@ class AbOptions(PairOptions, total=False):
     policy: str
     block: Texts
     allow: Texts
-    quarantines: Texts
+    quarantines: Paths
     platforms: Texts
     as_of: date
     output_a: Path

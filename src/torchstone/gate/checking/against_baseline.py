@@ -29,6 +29,7 @@ from torchstone.gate.baseline import (
     has_numbers,
     main_metric,
     measurement_of,
+    with_status,
 )
 from torchstone.gate.blocking_policy import upstream_metrics
 from torchstone.gate.checking.metric_rows import CheckedCase, CheckedFiles, MetricRows, failure_reason
@@ -38,6 +39,7 @@ from torchstone.gate.criteria import looks_of
 from torchstone.gate.judgement import Conditions, Judgement, Row
 from torchstone.gate.rules import BY_OWN_MARGIN, NEEDS_NO_BASELINE, statuses_agree
 from torchstone.gate.sanity import find_inconsistencies
+from torchstone.gate.trial_statuses import find_disagreement
 from torchstone.gate.weigh_metric import was_measured
 
 _NOT_FAILED = frozenset({PASSED, SKIPPED, ""})
@@ -188,6 +190,8 @@ class _Check:
             metric = self._main_metric(outcome)
             return [self._new_row(outcome, metric, None, detail)]
         rules = self._rules_of(outcome, expected)
+        if not self._upstream and (row := self._disagreeing_row(outcome, expected)):
+            return [row]
         as_expected = statuses_agree(outcome.status, expected.status)
         failed = outcome.status not in _NOT_FAILED and not as_expected
         of_accuracy = outcome.case.probe == Probe.ACCURACY
@@ -200,6 +204,15 @@ class _Check:
         if outcome.case.probe == Probe.INSTRUCTIONS:
             rows += self._unexpected_counts(outcome, expected)
         return rows
+
+    def _disagreeing_row(self, outcome: Outcome, expected: Outcome | None) -> Row | None:
+        """Return the row of a case whose trials ended differently; None if they did not."""
+        found = find_disagreement(expected, outcome)
+        if found is None:
+            return None
+        rule = self._rules.find(ACCURACY, outcome.case)
+        new, base = with_status(outcome), with_status(expected) if expected else None
+        return self.tally.make_row(found.verdict, outcome.case, ACCURACY, new, base, rule, found.detail)
 
     def _failed_row(
         self, outcome: Outcome, expected: Outcome | None, main: tuple[str, Rule | None] | None
@@ -264,7 +277,9 @@ class _Check:
             self.tally.note_unavailable(outcome)
             return []
         rows: list[Row] = []
-        if rules and outcome.status not in _NOT_FAILED and outcome.case.probe != Probe.ACCURACY:
+        if rules and (row := self._disagreeing_row(outcome, None)):
+            rows.append(row)
+        elif rules and outcome.status not in _NOT_FAILED and outcome.case.probe != Probe.ACCURACY:
             rows.append(self._failed_row(outcome, None, next(iter(rules.items()))))
         else:
             files = CheckedFiles(is_measured=was_measured(reading))

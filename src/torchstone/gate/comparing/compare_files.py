@@ -9,9 +9,9 @@ from msgspec import structs
 
 from torchstone.analyze.evidence import Comparison
 from torchstone.core.errors import InputError
-from torchstone.core.records import Case, Measurement, Number, Outcome, Rule
+from torchstone.core.records import Case, Measurement, Number, Rule
 from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
-from torchstone.gate.baseline import has_ended_well, has_numbers, is_single_count
+from torchstone.gate.baseline import has_ended_well, has_numbers, is_single_count, with_status
 from torchstone.gate.comparable import NOT_COMPARABLE, Comparability, EnvironmentGap, depends_on_environment
 from torchstone.gate.comparing.overview import (
     environment_differences,
@@ -32,6 +32,7 @@ from torchstone.gate.criteria import CompareSettings, Criteria, looks_of
 from torchstone.gate.judge import judge_together
 from torchstone.gate.judgement import DRAFT, Conditions, Judgement, Overview, Remarks, Row, Ruling
 from torchstone.gate.rules import decide_status, numbers_count, statuses_agree
+from torchstone.gate.trial_statuses import find_disagreement
 from torchstone.gate.weigh_metric import MeasuredSide, MetricWeigher, was_measured
 
 _STATUS_RULE = Rule("status_equal")
@@ -136,6 +137,9 @@ class _Comparing:
         if not base.outcome.status and not base.outcome.measurements:
             return [self._row(Verdict.NEW, _main_metric(new), base, new, "BASE states nothing of this case")]
         self._pairs.append((base, new))
+        if disagree := find_disagreement(base.outcome, new.outcome):
+            self._seen.update(each.metric for side in (base, new) for each in side.outcome.measurements)
+            return [self._row(disagree.verdict, ACCURACY, base, new, disagree.detail)]
         return [*self._status_rows(base, new), *self._number_rows(base, new)]
 
     def _rows_without_base(self, case: Case, new: CaseOfSide) -> list[Row]:
@@ -156,7 +160,7 @@ class _Comparing:
             detail += f", and it failed: {new.outcome.status}{_failure_reason(new)}"
         metric = _main_metric(new)
         ruling, remarks = Ruling(Verdict.NEW, detail=detail), Remarks(new_place=new.place_of(metric))
-        return Row(ruling, case, metric, _with_status(new.outcome), remarks=remarks)
+        return Row(ruling, case, metric, with_status(new.outcome), remarks=remarks)
 
     def _claim(self, number: int, base: CaseOfSide, new: CaseOfSide) -> None:
         first = self._claimed.setdefault(number, new.outcome.case)
@@ -179,7 +183,7 @@ class _Comparing:
     ) -> Row:
         outcomes = new.outcome, base.outcome
         if metric == ACCURACY:
-            outcomes = _with_status(new.outcome), _with_status(base.outcome)
+            outcomes = with_status(new.outcome), with_status(base.outcome)
         remarks = Remarks(new.place_of(metric), base.place_of(metric))
         return Row(Ruling(verdict, detail=detail), new.outcome.case, metric, *outcomes, remarks=remarks)
 
@@ -320,7 +324,7 @@ class _Comparing:
             unmeasured.discard(row.outcome.case)
             metric = _main_metric(base)
             ruling = Ruling(Verdict.MISSING, detail=detail)
-            outcome, remarks = _with_status(base.outcome), Remarks(base_place=base.place_of(metric))
+            outcome, remarks = with_status(base.outcome), Remarks(base_place=base.place_of(metric))
             yield Row(ruling, row.outcome.case, metric, base=outcome, remarks=remarks)
         for case in sorted(unmeasured, key=lambda case: case.id):
             yield Row(Ruling(Verdict.MISSING, detail=planned), case, ACCURACY)
@@ -330,12 +334,6 @@ def _main_metric(found: CaseOfSide) -> str:
     """Return the metric that represents a case that only one side has."""
     outcome = found.outcome
     return outcome.measurements[0].metric if outcome.measurements and outcome.status in _PASSING else ACCURACY
-
-
-def _with_status(outcome: Outcome) -> Outcome:
-    """Return the outcome with a status: cases of a file without statuses passed, if it has numbers of them."""
-    states = outcome.status or not outcome.measurements
-    return outcome if states else structs.replace(outcome, status=PASSED)
 
 
 def _failure_reason(found: CaseOfSide) -> str:

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from msgspec import Struct, structs
 
+from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import merged
 from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
 from torchstone.core.errors import UsageError, printable
@@ -22,6 +23,7 @@ from torchstone.gate.baseline import Baseline, select_pair
 from torchstone.gate.disturbance import mark_disturbed
 from torchstone.gate.judgement import PassRate
 from torchstone.gate.sanity import find_inconsistencies
+from torchstone.gate.trial_statuses import count_statuses, disagreement_caution
 
 _PASSED = frozenset({PASSED, ""})
 
@@ -156,6 +158,10 @@ def _join(outcomes: Sequence[Outcome]) -> Outcome:
             by_metric.setdefault(measurement.metric, []).append(measurement)
     joined = tuple(mark_disturbed(_join_trials(found), outcomes) for found in by_metric.values())
     cautions = merged(caution for outcome in outcomes for caution in outcome.cautions)
+    statuses = count_statuses(outcomes)
+    if len(statuses) > 1:
+        kept = (each for each in cautions if each.kind is not CautionKind.TRIAL_FAILED)
+        cautions = (*kept, disagreement_caution(statuses))
     return structs.replace(failed or outcomes[0], measurements=joined, cautions=cautions)
 
 

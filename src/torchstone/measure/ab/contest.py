@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
@@ -20,13 +21,13 @@ from torchstone.gate.blocking_policy import Policy, comparison_policy
 from torchstone.gate.criteria import Criteria
 from torchstone.gate.judge import judge
 from torchstone.gate.judgement import Ruling
+from torchstone.gate.trial_statuses import disagreement_caution, find_disagreement
 from torchstone.gate.weigh import weigh
 from torchstone.measure.ab.pair import PairResult
 
 METRICS = {"latency": "abs_latency", "wall": "abs_latency", "compile": COMPILE_SECONDS}
 """What can be compared. A latency is the device's own time where both sides can tell it; ``wall`` never is."""
 _TWO_CLOCKS = "the device's own time is known in some pairs only"
-_OFTEN = 2  # this many more failures than the other side: a single one may be the machine's fault
 
 
 class AbSettings(Struct, frozen=True):
@@ -90,7 +91,8 @@ class Contest:
         self._last: tuple[Outcome, Outcome] | None = None
         self._failed: tuple[bool, bool] | None = None
         self._failures = 0  # in a row
-        self._failed_pairs = [0, 0]  # in all, by side
+        self._is_failure_final = False
+        self._statuses = Counter[str](), Counter[str]()  # of all trials, by side
         self._durations: list[float] = []  # seconds of each pair
         self._cut_off = ""
         self._cautions: tuple[list[Caution], list[Caution]] = ([], [])
@@ -155,7 +157,8 @@ class Contest:
         for side, outcome in enumerate(played.outcomes):
             self._cautions[side].extend(outcome.cautions)
         failed = tuple(outcome.status != PASSED for outcome in played.outcomes)
-        self._failed_pairs = [count + each for count, each in zip(self._failed_pairs, failed, strict=True)]
+        for statuses, outcome in zip(self._statuses, played.outcomes, strict=True):
+            statuses[outcome.status] += 1
         is_other = self.pairs > 0 and played.on_device != self._on_device
         if any(failed) or not all(played.times) or is_other:
             self._take_failure((failed[0], failed[1]), played)
@@ -177,18 +180,23 @@ class Contest:
             self.ruling = self._with_failures(ruling)
 
     def _with_failures(self, ruling: Ruling) -> Ruling:
-        """Add occasional failures to the ruling; if B fails more often than A, it is a regression, however fast."""
-        a, b = self._failed_pairs
-        if not a and not b:
+        """Return the ruling, unless trials failed now and then: that decides nothing, or it is a regression, however fast B is."""
+        found = find_disagreement(self.outcome(0, ""), self.outcome(1, "")) if self.pairs else None
+        if found is None:
             return ruling
-        named = [
-            f"{name} failed in {count} of {len(self._durations)} pairs"
-            for name, count in (("A", a), ("B", b))
-            if count
+        self.is_decided_by_failure = True
+        told = filter(None, (self._failure_counts(), found.detail, ruling.detail))
+        return self._rule(found.verdict, "; ".join(told))
+
+    def _failure_counts(self) -> str:
+        """Say in how many pairs each side failed."""
+        failed = [
+            (name, counted.total() - counted[PASSED])
+            for name, counted in zip("AB", self._statuses, strict=True)
         ]
-        verdict = Verdict.REGRESSION if b >= a + _OFTEN else ruling.verdict
-        blocks = self._policy.blocks(verdict)
-        return structs.replace(ruling, verdict=verdict, blocks=blocks, detail="; ".join(named))
+        return "; ".join(
+            f"{name} failed in {count} of {len(self._durations)} pairs" for name, count in failed if count
+        )
 
     def _rule(self, verdict: Verdict, detail: str) -> Ruling:
         """Return a ruling that does not follow from the numbers."""
@@ -207,7 +215,7 @@ class Contest:
         verdict = verdicts.get(failed, Verdict.INCONCLUSIVE)
         why = _TWO_CLOCKS if any(played.times) else "no time could be measured"
         self.ruling = self._rule(verdict, _describe_failures(played.outcomes) or why)
-        self.is_decided_by_failure = any(failed)
+        self.is_decided_by_failure = self._is_failure_final = any(failed)
 
     @property
     def is_in_doubt(self) -> bool:
@@ -226,7 +234,7 @@ class Contest:
 
     def give_up(self) -> None:
         """End the case as inconclusive: the budget is spent."""
-        self.ruling = self._rule(Verdict.INCONCLUSIVE, self._why_open())
+        self.ruling = self._with_failures(self._rule(Verdict.INCONCLUSIVE, self._why_open()))
 
     def _why_open(self) -> str:
         failures = _describe_failures(self._last) if self._last else ""
@@ -279,9 +287,11 @@ class Contest:
         """Return the outcome of one side over all its trials."""
         last = self._last[side] if self._last else None
         measured = self._measurements(self._trials[side])
-        if self.verdict and last and last.status != PASSED:
+        if self.verdict and last and last.status != PASSED and (self._is_failure_final or not self.pairs):
             return structs.replace(last, case=self.case, repro=repro, measurements=measured)
         cautions = merged(self._cautions[side])
+        if len(self._statuses[side]) > 1:
+            cautions += (disagreement_caution(self._statuses[side]),)
         details = self._details(last)
         return Outcome(self.case, PASSED, measured, repro=repro, cautions=cautions, details=details)
 

@@ -70,7 +70,8 @@ def join_trials(outcomes: Sequence[Outcome]) -> Outcome:
     passed = [each for each in outcomes if _has_passed(each)]
     cautions = merged(caution for each in outcomes for caution in each.cautions)
     if not _has_passed(last):
-        cautions += (make_caution(CautionKind.TRIAL_FAILED, trials=len(outcomes), status=last.status),)
+        trials = 1 + sum(map(_count_trials, passed))
+        cautions += (make_caution(CautionKind.TRIAL_FAILED, trials=trials, status=last.status),)
     return structs.replace(
         last,
         measurements=_join_measurements(passed),
@@ -82,6 +83,11 @@ def join_trials(outcomes: Sequence[Outcome]) -> Outcome:
 
 def _has_passed(outcome: Outcome) -> bool:
     return outcome.status == PASSED
+
+
+def _count_trials(outcome: Outcome) -> int:
+    """Return how many trials an outcome consists of."""
+    return max((len(each.trials) for each in outcome.measurements), default=1)
 
 
 def _join_measurements(outcomes: Sequence[Outcome]) -> tuple[Measurement, ...]:

@@ -19,6 +19,7 @@ from torchstone.gate.comparable import NOT_COMPARABLE
 from torchstone.gate.disturbance import is_all_disturbed
 from torchstone.gate.judgement import Row
 from torchstone.gate.rules import NEEDS_NO_BASELINE, RuleBook, numbers_count
+from torchstone.gate.trial_statuses import find_disagreement
 from torchstone.gate.weigh import NO_INTERVAL
 
 _ACCEPTED = frozenset({Verdict.NEW, Verdict.MISSING, Verdict.REGRESSION, Verdict.IMPROVEMENT})
@@ -96,6 +97,8 @@ def _advise_on_undecided(row: Row) -> str:
     if row.decided_by:
         return f"nothing: {row.decided_by} decides, because the host decides this wall time"
     if row.ruling.levels is None:
+        if row.new and find_disagreement(row.base, row.new):
+            return "find out why its trials differ, and measure it again: torchstone show RUNFILE CASE has their logs"
         disturbed = [
             name
             for name, outcome in (("it", row.new), ("the baseline", row.base))

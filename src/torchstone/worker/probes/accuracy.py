@@ -15,6 +15,7 @@ from torchstone.core.caution_kinds import CautionKind
 from torchstone.define.benchmarks import Check, Work
 from torchstone.worker.failures import is_out_of_memory
 from torchstone.worker.probes.compiler.capture import add_capture, read_capture, reset_capture
+from torchstone.worker.probes.compiler.compile_strain import noting_strain
 from torchstone.worker.probes.outputs.batch import find_batch_dependence
 from torchstone.worker.probes.outputs.precision import reproducible
 from torchstone.worker.probes.outputs.saved_outputs import find_saved_difference, save_outputs
@@ -105,7 +106,8 @@ def measure_accuracy(
             _record(result, replace(found, cosine=True, why_cosine=f"no float64 reference: {why}"))
             result.caution(CautionKind.NO_REFERENCE, why=why)
         clock.enter("compile")
-        compiled = _run_compiled(origin, target, check, eager)
+        with noting_strain(result):
+            compiled = _run_compiled(origin, target, check, eager)
         if target.backend != NO_COMPILER:
             add_capture(result, read_capture(), identity)
         clock.enter("compare")
@@ -136,7 +138,8 @@ def _run_uncompared(
     clock.enter("eager")
     eager = _run_eager(origin, target, check)
     clock.enter("compile")
-    _run_compiled(origin, target, check, eager)
+    with noting_strain(result):
+        _run_compiled(origin, target, check, eager)
     if target.backend != NO_COMPILER:
         add_capture(result, read_capture(), identity)
     result.status, result.message = "pass_due_to_skip", check.uncompared

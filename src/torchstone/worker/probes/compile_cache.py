@@ -19,6 +19,7 @@ from torchstone.worker.failures import is_out_of_memory
 from torchstone.worker.probes.compiler.cache_events import listening, read_look_ups
 from torchstone.worker.probes.compiler.capture import read_capture, reset_capture
 from torchstone.worker.probes.compiler.compile_phases import read_phases
+from torchstone.worker.probes.compiler.compile_strain import noting_strain
 from torchstone.worker.probes.compiler.own_artifacts import is_made_here, note_made
 from torchstone.worker.probes.outputs.saved_outputs import load_outputs, on_cpu, save_outputs
 from torchstone.worker.probes.outputs.similarity import OutputComparison, find_bitwise_difference
@@ -91,7 +92,7 @@ def _call_compiled(work: Work, target: Target, scenario: Scenario, result: Resul
     _forget_artifacts()
     if scenario.precompile:
         torch._dynamo.config.caching_precompile = True
-    with listening() as events:
+    with listening() as events, noting_strain(result):
         if scenario.load:
             result.add("load_seconds", _load_artifacts(scenario.load, scenario.made_here))
         first = _first_calls(work, target)

@@ -13,7 +13,9 @@ from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.vocabulary import COMPILE_SECONDS
 from torchstone.define.benchmarks import Work
 from torchstone.worker.failures import is_out_of_memory
+from torchstone.worker.machine.strain import Strain
 from torchstone.worker.probes.compiler.capture import add_capture, read_capture, reset_capture
+from torchstone.worker.probes.compiler.compile_strain import noting_strain
 from torchstone.worker.probes.compiler.compiling_apart import watch_compiler
 from torchstone.worker.probes.device_time.device_results import add_device_times, take_device_times
 from torchstone.worker.probes.device_time.device_times import DeviceTimes
@@ -23,7 +25,7 @@ from torchstone.worker.probes.reply import PhaseClock, Result, ending_as
 from torchstone.worker.probes.reported_metrics import MetricCollector
 from torchstone.worker.probes.subject import Target, gradient_mode, make_call, seed_everything
 from torchstone.worker.probes.time_profile.taking import take_time_profile
-from torchstone.worker.probes.timing import Call, Pairs, StopRule, Strain, time_pairs
+from torchstone.worker.probes.timing import Call, Pairs, StopRule, time_pairs
 from torchstone.worker.probes.warm_up import WarmUp, WarmUpDifference, compare_warm_ups, warm_up
 from torchstone.worker.protocol.jobs import NO_COMPILER
 
@@ -56,7 +58,8 @@ def measure_performance(
         with ending_as("warmup_failed", "eager_1st_run_OOM", is_out_of_memory), clock.using_device():
             reset_capture()
             seed_everything()
-            eager_warm_up = warm_up(own.watch(eager), target.device, clock)
+            with noting_strain(result):  # compilation_latency is a difference of both
+                eager_warm_up = warm_up(own.watch(eager), target.device, clock)
             own.forget()
             _note_own_compiling(result)
         clock.enter("compile")
@@ -65,7 +68,8 @@ def measure_performance(
             reset_capture()
             seed_everything()
             compiled = make_call(work, target, target.compile(work.model))
-            compiled_warm_up = warm_up(own.watch(compiled), target.device, clock)
+            with noting_strain(result):
+                compiled_warm_up = warm_up(own.watch(compiled), target.device, clock)
             own.forget()
             captured = read_capture()
         _add_warm_ups(result, eager_warm_up, compiled_warm_up, target, identity)

@@ -18,6 +18,7 @@ from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.define.benchmarks import Benchmark, Work
 from torchstone.worker.failures import is_out_of_memory
+from torchstone.worker.machine.strain import StrainWatch
 from torchstone.worker.probes.device import Device
 from torchstone.worker.probes.device_time.busy_time import Span, union
 from torchstone.worker.probes.reply import Stopped, ending_as, tell
@@ -85,7 +86,7 @@ def train(make: Callable[[], Work], target: Target, plan: RoundPlan, tell_progre
             tell_progress("run", 0)
             count = plan.iterations or _agree_on_count(seconds, target.device, plan)
             trained = time_iterations(step, target.device, plan, count, tell_progress)
-            trained.cautions = cautions
+            trained.cautions += cautions
             if plan.ranks > 1:
                 _profile(step, target.device, trained)
     return trained
@@ -221,13 +222,19 @@ def time_iterations(
         dist.barrier()
     samples = []
     wait()
+    watch = StrainWatch()
     for number in range(count):
         began = clock()
         step()
         wait()
         samples.append(clock() - began)
         tell_progress("run", number + 1)
-    return Trained(samples, device.peak_bytes() if has_peak else None)
+    strain = watch.read()
+    cautions: tuple[CautionMessage, ...] = ()
+    if plan.ranks == 1 and strain.is_disturbed:  # several ranks may keep each other waiting
+        numbers = {"rate": strain.rate, "share": strain.share, "threads": torch.get_num_threads()}
+        cautions = (caution_message(CautionKind.BUSY_MACHINE, **numbers),)
+    return Trained(samples, device.peak_bytes() if has_peak else None, cautions=cautions)
 
 
 def _profile(step: Callable[[], None], device: Device, trained: Trained) -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.define.benchmarks import Work
 from torchstone.worker.failures import is_out_of_memory
+from torchstone.worker.machine.strain import TASKS
 from torchstone.worker.probes.compiler.capture import read_capture, reset_capture
 from torchstone.worker.probes.device import Device
 from torchstone.worker.probes.device_time.device_results import note_host_bound
@@ -22,7 +23,7 @@ from torchstone.worker.probes.device_time.watching import note_device_state, wat
 from torchstone.worker.probes.reply import Exchange, PhaseClock, Result, ending_as
 from torchstone.worker.probes.slowing import slow_down
 from torchstone.worker.probes.subject import Target, gradient_mode, make_call, seed_everything
-from torchstone.worker.probes.timing import TASKS, Call, choose_block, time_block
+from torchstone.worker.probes.timing import Call, choose_block, time_block
 from torchstone.worker.probes.warm_up import WARM_UP_CALLS
 from torchstone.worker.protocol.case_findings import CodeFound
 from torchstone.worker.protocol.jobs import CodeTree, MakeCalls, PairPart

@@ -7,8 +7,8 @@ import sys
 
 import msgspec
 
-from torchstone.api.measuring.doctor import DoctorResult
-from torchstone.api.measuring.doctor import doctor as examine
+from torchstone.api.inspecting.doctor import DoctorResult
+from torchstone.api.inspecting.doctor import doctor as examine
 from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.plain import Option
 from torchstone.cli.options.shared import show_progress

@@ -1,0 +1,1 @@
+"""What is here: the machine, the suites and the benchmarks."""

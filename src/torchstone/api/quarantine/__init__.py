@@ -1,0 +1,1 @@
+"""The entries of a quarantine file: list, add, remove, check."""
