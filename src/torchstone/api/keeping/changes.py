@@ -29,7 +29,7 @@ from torchstone.reporting.views.changes.change_view import (
     short,
 )
 from torchstone.reporting.views.result_table import ResultTable, show_most
-from torchstone.store.database.connection import Database, ProtectedStore
+from torchstone.store.database.connection import Database, ReadOnlyStoreError
 from torchstone.store.database.opening import connect
 from torchstone.store.identity import find_day
 from torchstone.store.reading_runs import find_runs, list_runs
@@ -157,7 +157,7 @@ def update_if_possible(database: Database) -> tuple[str, ...]:
     """Look at what was recorded since the last time; a store that cannot be written to is shown as it is, with a note."""
     try:
         bring_up_to_date(database)
-    except ProtectedStore:
+    except ReadOnlyStoreError:
         return (READ_ONLY,)
     return ()
 

@@ -14,10 +14,11 @@ from torchstone.api.keeping.changes import tabulate_groups, update_if_possible
 from torchstone.api.keeping.group_pages import describe_group
 from torchstone.api.keeping.group_views import view_group, view_groups
 from torchstone.api.requests import Path, Texts
-from torchstone.api.showing import show_html, show_text
+from torchstone.api.showing import show_html
 from torchstone.core.config import find_store
 from torchstone.core.errors import UsageError
 from torchstone.core.text.safe_text import escape_json
+from torchstone.core.text.units import count_of
 from torchstone.history.causes.stored_groups import find_group, read_groups
 from torchstone.history.change_records import ChangeGroup, TriageState
 from torchstone.history.triage.points_after import newest_values
@@ -39,6 +40,7 @@ from torchstone.reporting.dialects.changes.changes_markdown import (
     render_changes_markdown,
     render_group_markdown,
 )
+from torchstone.reporting.dialects.changes.changes_text import render_changes_text
 from torchstone.reporting.dialects.changes.group_text import render_group_text
 from torchstone.reporting.views.changes.change_view import ChangesView, GroupView
 from torchstone.reporting.views.changes.group_page import GroupPage
@@ -77,7 +79,7 @@ class TriageResult(Struct, frozen=True):
             return render_changes_json(self.view)
         if style == "markdown":
             return render_changes_markdown(self.view)
-        return show_text(tabulate_groups(self.view)) + "\n"
+        return render_changes_text(self.view, 0)
 
     def __str__(self) -> str:
         return self.render().rstrip("\n")
@@ -172,13 +174,14 @@ class Triage:
         ]
         left = sum(not is_open(group) for group in groups)
         if left and not closed and not chosen:
-            notes = (*notes, f"{left} closed: torchstone triage list --all")
+            notes = (*notes, f"{count_of(left, 'closed group')} not shown: torchstone triage list --all")
         return TriageResult(
             ChangesView(
                 store=database.place,
                 groups=tuple(views),
                 series=int(series),
                 newest=runs[-1].revision if runs else "",
+                closed=left,
                 notes=notes,
             )
         )

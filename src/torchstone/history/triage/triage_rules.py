@@ -156,7 +156,7 @@ def check_fixed(group: ChangeGroup, newest: Iterable[tuple[SeriesChange, Sequenc
     if away:
         names = some_of(sorted({change.series.case.name for change in away}), 3)
         raise UsageError(
-            f"group {group.id} is not fixed yet: {count_of(len(away), 'series')} not back at the old level ({names})",
+            f"group {group.id} is not fixed yet: {len(away)} series not back at the old level ({names})",
             advice=f"when a fix has landed, set it to investigating with --link; it becomes fixed by itself after {BACK_FOR} points",
         )
 

@@ -19,7 +19,7 @@ PATIENCE = 30.0
 """Seconds that a command waits for another one to finish writing."""
 
 
-class ProtectedStore(InputError):
+class ReadOnlyStoreError(InputError):
     """The store can be read, but not written to."""
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 from torchstone.core.errors import InputError, TorchstoneError
 from torchstone.core.text.redaction import MASK, redact
 from torchstone.store.database import connection
-from torchstone.store.database.connection import ProtectedStore, Row, Value
+from torchstone.store.database.connection import ReadOnlyStoreError, Row, Value
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -90,7 +90,7 @@ class PostgresDatabase:
             advice = _PROBLEMS.get(state, "try again later" if state == "55P03" else "")
             if not state and "password authentication failed" in text:
                 advice = _PROBLEMS["28P01"]
-            kind = ProtectedStore if state in _PROTECTED else InputError
+            kind = ReadOnlyStoreError if state in _PROTECTED else InputError
             raise kind(redact(text), path=self.place, advice=advice) from None
 
     def query(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:

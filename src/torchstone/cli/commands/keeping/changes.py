@@ -30,7 +30,7 @@ OPTIONS = (
 )
 
 
-def show_changes(arguments: tuple[str, ...] = (), **values: Any) -> int:  # noqa: ANN401  (the options, by name)
+def show_changes(_: tuple[str, ...] = (), **values: Any) -> int:  # noqa: ANN401  (the options, by name)
     """Show what changed in the store, open regressions first.
 
     What was recorded since the last time is looked at first. Changes of one

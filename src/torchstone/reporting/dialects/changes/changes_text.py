@@ -12,15 +12,15 @@ from torchstone.reporting.views.changes.change_view import ChangesView, ChangeVi
 MEMBERS = 4
 """Members of a group in the list; 'triage show' has all."""
 _INDENT = "      "
-_LONGEST_NAME = 34
+_SHORTEST_NAME = 16
 
 
-def render_changes_text(view: ChangesView, *, all_members: bool = False) -> str:
-    """Render all groups, open regressions first."""
-    return _safe(_lines_of_view(view, all_members=all_members))
+def render_changes_text(view: ChangesView, most: int = MEMBERS) -> str:
+    """Render all groups, open regressions first, each with its worst members."""
+    return _safe(_lines_of_view(view, most))
 
 
-def _lines_of_view(view: ChangesView, *, all_members: bool) -> Iterator[str]:
+def _lines_of_view(view: ChangesView, most: int) -> Iterator[str]:
     yield from _wrap(view.headline)
     for title, groups in _sections(view):
         if not groups:
@@ -28,7 +28,7 @@ def _lines_of_view(view: ChangesView, *, all_members: bool) -> Iterator[str]:
         yield ""
         yield title
         for group in groups:
-            yield from group_lines(group, most=None if all_members else MEMBERS)
+            yield from group_lines(group, most)
     closed = [group for group in view.groups if not group.is_open]
     if closed:
         yield ""
@@ -46,38 +46,31 @@ def _sections(view: ChangesView) -> Iterator[tuple[str, list[GroupView]]]:
     yield "Other changes", [group for group in others if group.direction != "improvement"]
 
 
-def group_lines(group: GroupView, most: int | None = MEMBERS) -> Iterator[str]:
-    """Yield the lines of a group in a list: number and name, numbers, members, and how to confirm it."""
+def group_lines(group: GroupView, most: int = MEMBERS) -> Iterator[str]:
+    """Yield the lines of a group in a list: number and name, numbers, the worst members, and how to confirm it."""
     yield from _wrap(f"{group.id:>4}  {group.name}", _INDENT)
     state = group.state + (f" ({group.owner})" if group.owner else "")
     cause = "" if group.cause == "code" else f"{group.cause}, "
-    facts = f"{cause}{group.effects}, {group.interval}, {group.certainty_text}, {state}"
+    facts = f"{state}: {cause}{group.effects}, {group.interval}, {group.certainty_text}"
     yield from _wrap(f"{_INDENT}{facts}", _INDENT)
     yield from member_lines(group.changes[:most], _INDENT + "  ")
-    left = len(group.changes) - most if most is not None else 0
-    if left > 0:
+    left = len(group.changes) - most
+    if most and left > 0:
         yield f"{_INDENT}  ... and {left} more: torchstone triage show {group.id}"
     if group.confirm:
         yield f"{_INDENT}to confirm it:"
-        yield f"{_INDENT}  {group.confirm}"
+        yield f"{_INDENT}  {escape_line(group.confirm)}"
 
 
 def member_lines(changes: Sequence[ChangeView], indent: str) -> Iterator[str]:
-    """Yield a line for each change, in columns."""
-    rows = [
-        (
-            cut_middle(each.name, _LONGEST_NAME),
-            each.metric,
-            each.change or each.levels,
-            each.levels if each.change else "",
-        )
-        for each in changes
-    ]
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
-    for row in rows:
-        cells = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False))
-        line = f"{indent}{cells}  {row[3]}".rstrip()
-        yield line if len(line) <= WIDTH else f"{indent}{cells}".rstrip()[:WIDTH]
+    """Yield a line for each change, in columns; a long name is cut where the line would be too long."""
+    rows = [(each.name, each.metric, each.change, each.levels) for each in changes]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
+    room = WIDTH - len(indent) - sum(widths[1:]) - 6
+    widths[0] = max(_SHORTEST_NAME, min(widths[0], room))
+    for name, *cells in rows:
+        shown = [cut_middle(name, widths[0]), *cells]
+        yield f"{indent}{'  '.join(cell.ljust(width) for cell, width in zip(shown, widths, strict=True))}".rstrip()
 
 
 def _closed_line(group: GroupView) -> Iterator[str]:

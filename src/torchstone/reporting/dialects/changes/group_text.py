@@ -55,6 +55,8 @@ def _lines(page: GroupPage, most: int) -> Iterator[str]:
 
 
 def _commits(page: GroupPage) -> Iterator[str]:
+    if not page.commits and not page.commits_note:
+        return
     yield ""
     yield f"Commits in {page.group.interval}"
     for each in page.commits:
@@ -69,13 +71,14 @@ def facts_of(group: GroupView) -> Iterator[str]:
     owner = f", looked after by {group.owner}" if group.owner else ""
     other = f" of group {group.duplicate_of}" if group.duplicate_of else ""
     reason = f": {group.reason}" if group.reason else ""
-    yield f"{group.state}{other}{owner}{reason}"
+    yield f"state: {group.state}{other}{owner}{reason}"
     branch = f" on {group.branch}" if group.branch else ""
     cause = {"machine": " (the whole machine)", "environment": " (the environment changed)"}.get(
         group.cause, ""
     )
     yield f"{group.effects}{cause}, {_how_certain(group)}"
-    at = f", {group.first_new_at[:DATE]}" if group.first_new_at else ""
+    day = group.first_new_at[:DATE]
+    at = f", {day}" if day and day not in group.first_new else ""
     yield f"after {short(group.last_old)}, at {short(group.first_new)} at the latest{branch}{at}"
     if group.link:
         yield group.link

@@ -10,6 +10,8 @@ from torchstone.core.text.units import count_of, format_change, format_share, fo
 
 DATE = 10
 """Characters of a moment that are its day."""
+_MOST_METRICS = 2
+_MOST_LEVELS = 2
 
 
 class ChangeView(Struct, frozen=True, kw_only=True):
@@ -94,16 +96,14 @@ class GroupView(Struct, frozen=True, kw_only=True):
 
     @property
     def effects(self) -> str:
-        """The range of the members' effects: ``+9.8% to +12.4%``; for statuses, what they were and are."""
-        changes = [each for each in self.changes if each.direction == self.direction] or list(self.changes)
-        numbers = sorted(
-            {each.effect: each.change for each in changes if each.effect is not None}.items(),
-        )
-        texts = [numbers[0][1], numbers[-1][1]] if numbers else []
-        others = [each.levels for each in changes if each.effect is None]
-        parts = [" to ".join(dict.fromkeys(texts))] if texts else []
-        parts += list(dict.fromkeys(others))[:2]
-        return ", ".join(parts)
+        """The range of the members' effects by metric: ``abs_latency +9.8% to +12.4%``; for statuses, what they were and are."""
+        chosen = [each for each in self.changes if each.direction == self.direction] or list(self.changes)
+        by_metric: dict[str, list[ChangeView]] = {}
+        for each in chosen:
+            by_metric.setdefault(each.metric, []).append(each)
+        parts = [_effects_of(metric, members) for metric, members in by_metric.items()]
+        left = len(parts) - _MOST_METRICS
+        return ", ".join(parts[:_MOST_METRICS]) + (f" and {count_of(left, 'more metric')}" if left > 0 else "")
 
     @property
     def certainty_text(self) -> str:
@@ -117,12 +117,13 @@ class GroupView(Struct, frozen=True, kw_only=True):
 
 
 class ChangesView(Struct, frozen=True, kw_only=True):
-    """All groups of a store that were asked for, open regressions first."""
+    """All groups of a store that were asked for, open regressions first. ``closed`` groups are left out."""
 
     store: str
     groups: tuple[GroupView, ...]
     series: int
     newest: str = ""
+    closed: int = 0
     notes: tuple[str, ...] = ()
 
     @property
@@ -140,7 +141,7 @@ class ChangesView(Struct, frozen=True, kw_only=True):
         """What is open, in one line."""
         looked = f"{self.series:,} series" + (f" up to {short(self.newest)}" if self.newest else "")
         if not self.groups:
-            return f"{self.store}: no changes in {looked}"
+            return f"{self.store}: {'nothing open' if self.closed else 'no changes'} in {looked}"
         provisional = len(self.open_regressions) - len(self.confirmed)
         told = f" ({provisional} provisional)" if provisional else ""
         changes = sum(len(group.changes) for group in self.groups)
@@ -148,6 +149,15 @@ class ChangesView(Struct, frozen=True, kw_only=True):
             f"{self.store}: {count_of(len(self.open_regressions), 'open regression')}{told};"
             f" {count_of(changes, 'change')} in {looked}"
         )
+
+
+def _effects_of(metric: str, members: Sequence[ChangeView]) -> str:
+    """Return the range of effects on one metric; of levels that have no ratio, the first few."""
+    if any(each.effect is None for each in members):
+        levels = dict.fromkeys(each.levels for each in members)
+        return f"{metric} {', '.join(list(levels)[:_MOST_LEVELS])}{', ...' if len(levels) > _MOST_LEVELS else ''}"
+    ordered = sorted(members, key=lambda each: each.effect or 0.0)
+    return f"{metric} {' to '.join(dict.fromkeys([ordered[0].change, ordered[-1].change]))}"
 
 
 def count_members(group: GroupView) -> str:
