@@ -46,22 +46,24 @@ class Places:
 
     >>> places = Places([], History({"a": 1, "b": 2, "c": 3}, is_there=True))
     >>> [places.add(name, name).position for name in ("c", "a", "unknown", "b")]
-    [3, 1, 3, 2]
+    [3, 1, 4, 2]
     """
 
     def __init__(self, known: Sequence[Placed], history: History) -> None:
         self._history = history
         self._last = max((each.position for each in known), default=0)
         self._shift = _shift(known, history)
+        self._in_git = any(each.height is not None for each in known)
 
     def add(self, name: str, commit: str) -> Placed:
         """Return the place of a new revision."""
         height = self._history.heights.get(commit)
         if height is None:
-            position = self._last
+            position = self._last + 1
         else:
             if self._shift is None:  # the first commit of another history stands behind all others
-                self._shift = self._last + 1 - height if self._last else 0
+                self._shift = self._last + 1 - height if self._in_git else self._last
+            self._in_git = True
             position = height + self._shift
         self._last = max(self._last, position)
         return Placed(name, commit, height, position)
