@@ -36,7 +36,7 @@ CAPABILITIES = {
         "convert",
     ),
     *("ab", "selftest", "cachebench", "pr_time", "main", "record", "series"),
-    *("flaky", "suggest_quarantine"),
+    *("flaky", "suggest_quarantine", "changes"),
 }
 HOSTILE = "<script>alert(1)</script>"
 

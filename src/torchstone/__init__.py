@@ -29,12 +29,14 @@ if TYPE_CHECKING:
         CaseMeasured,
         CaseStarted,
         Caution,
+        ChangesResult,
         CheckResult,
         CompareResult,
         ConvertResult,
         DoctorResult,
         ExplainResult,
         FlakyResult,
+        GroupResult,
         HistoryStore,
         InputError,
         MeasuredRun,
@@ -62,10 +64,13 @@ if TYPE_CHECKING:
         ShowResult,
         TimeExplainResult,
         TorchstoneError,
+        Triage,
+        TriageResult,
         UsageError,
         ab,
         accept,
         cachebench,
+        changes,
         check,
         compare,
         convert,
@@ -88,6 +93,7 @@ if TYPE_CHECKING:
     from torchstone.define.benchmarks import Benchmark, Check, Suite, Work, benchmark
     from torchstone.define.counted import Counted, counted
     from torchstone.define.custom_metrics import metric
+    from torchstone.integrations.notify import NotifyResult, notify
 
 __version__ = "0.1.0"
 
@@ -100,6 +106,7 @@ __all__ = [
     "CaseMeasured",
     "CaseStarted",
     "Caution",
+    "ChangesResult",
     "Check",
     "CheckResult",
     "CompareResult",
@@ -108,11 +115,13 @@ __all__ = [
     "DoctorResult",
     "ExplainResult",
     "FlakyResult",
+    "GroupResult",
     "HistoryStore",
     "InputError",
     "MeasuredRun",
     "Measurement",
     "Notice",
+    "NotifyResult",
     "Outcome",
     "PairMeasured",
     "PhaseEntered",
@@ -136,6 +145,8 @@ __all__ = [
     "Suite",
     "TimeExplainResult",
     "TorchstoneError",
+    "Triage",
+    "TriageResult",
     "UsageError",
     "Work",
     "__version__",
@@ -143,6 +154,7 @@ __all__ = [
     "accept",
     "benchmark",
     "cachebench",
+    "changes",
     "check",
     "compare",
     "convert",
@@ -152,6 +164,7 @@ __all__ = [
     "flaky",
     "main",
     "metric",
+    "notify",
     "plan",
     "pr_time",
     "read",
@@ -169,6 +182,7 @@ _DEFINING = {
     **dict.fromkeys(("Benchmark", "Check", "Suite", "Work", "benchmark"), "torchstone.define.benchmarks"),
     **dict.fromkeys(("Counted", "counted"), "torchstone.define.counted"),
     "metric": "torchstone.define.custom_metrics",
+    **dict.fromkeys(("NotifyResult", "notify"), "torchstone.integrations.notify"),
 }
 
 

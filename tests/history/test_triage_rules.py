@@ -210,6 +210,11 @@ class TestData:
         assert decide([one], 39, [self.BACK]) == [(1, S.FIXED)]
         assert decide([one], 90) == []
 
+    def test_the_group_of_the_fix_goes_with_it(self) -> None:
+        one, cure = group(1, self.REGRESSION), group(2, self.BACK)
+        assert decide([one, cure], 60) == [(1, S.FIXED), (2, S.DUPLICATE)]
+        assert decide([one, group(2, self.BACK, change(5, 30, 2.0, 1.0, name="mlp"))], 60) == [(1, S.FIXED)]
+
     def test_all_members_must_be_back(self) -> None:
         one = group(1, self.REGRESSION, change(3, 20, 1.0, 1.2, name="mlp"))
         assert decide([one], 60, [self.BACK]) == []

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from torchstone.core.errors import UsageError
 from torchstone.core.text.suggestions import did_you_mean
-from torchstone.core.text.units import count_of, some_of
+from torchstone.core.text.units import some_of
 from torchstone.core.vocabulary import PASSED, SKIPPED
 from torchstone.history.change_records import (
     OPEN_STATES,
@@ -247,10 +247,10 @@ def settle(history: ChangeHistory) -> Iterator[tuple[int, Decision]]:
             if old.id not in opened:
                 opened.add(old.id)
                 first = min(regressions_of(group), key=lambda each: each.first_new.position).first_new
-                yield (
-                    old.id,
-                    _automatic(TriageState.NEW, f"relapse at {first.revision[:12]}: see group {group.id}"),
-                )
+                why = f"relapse at {first.revision[:12]}: see group {group.id}"
+                yield old.id, _automatic(TriageState.NEW, why)
+        elif group.state is TriageState.NEW and not group.events and (cured := _find_cured(group, history)):
+            yield group.id, _automatic(TriageState.DUPLICATE, f"the fix of group {cured}", cured)
 
 
 def _automatic(state: TriageState, reason: str, duplicate_of: int | None = None) -> Decision:
@@ -324,6 +324,25 @@ def _find_relapsed(group: ChangeGroup, history: ChangeHistory) -> ChangeGroup | 
     if len(found) != 1 or (old_group := by_number.get(found.pop())) is None:
         return None
     return old_group if old_group.state is TriageState.FIXED else None
+
+
+def _find_cured(group: ChangeGroup, history: ChangeHistory) -> int | None:
+    """Return the fixed group whose levels came back with this one; None if anything else changed, too."""
+    if any(each.direction is not Direction.IMPROVEMENT for each in group.changes):
+        return None
+    fixed = {each.id for each in history.groups if each.state is TriageState.FIXED}
+    found: set[int | None] = set()
+    for change in group.changes:
+        cured = [
+            old.group
+            for old in history.of_series(change)
+            if old.group in fixed
+            and old.direction is Direction.REGRESSION
+            and (back := find_return(old, history.of_series(old))) is not None
+            and back[0].id == change.id
+        ]
+        found.add(cured[-1] if cured else None)
+    return found.pop() if len(found) == 1 else None
 
 
 def _back_between(old: SeriesChange, change: SeriesChange, history: ChangeHistory) -> SeriesChange | None:

@@ -64,9 +64,13 @@ def group_lines(group: GroupView, most: int = MEMBERS) -> Iterator[str]:
 
 def member_lines(changes: Sequence[ChangeView], indent: str) -> Iterator[str]:
     """Yield a line for each change, in columns; a long name is cut where the line would be too long."""
-    rows = [(each.name, each.metric, each.change, each.levels) for each in changes]
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
-    room = WIDTH - len(indent) - sum(widths[1:]) - 6
+    if not changes:
+        return
+    every = [(each.name, each.metric, each.change, each.levels) for each in changes]
+    used = [column for column in range(4) if any(row[column] for row in every)]
+    rows = [[row[column] for column in used] for row in every]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(used))]
+    room = WIDTH - len(indent) - sum(widths[1:]) - 2 * len(used) + 2
     widths[0] = max(_SHORTEST_NAME, min(widths[0], room))
     for name, *cells in rows:
         shown = [cut_middle(name, widths[0]), *cells]

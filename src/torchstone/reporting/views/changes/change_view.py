@@ -103,7 +103,9 @@ class GroupView(Struct, frozen=True, kw_only=True):
             by_metric.setdefault(each.metric, []).append(each)
         parts = [_effects_of(metric, members) for metric, members in by_metric.items()]
         left = len(parts) - _MOST_METRICS
-        return ", ".join(parts[:_MOST_METRICS]) + (f" and {count_of(left, 'more metric')}" if left > 0 else "")
+        return ", ".join(parts[:_MOST_METRICS]) + (
+            f" and {count_of(left, 'more metric')}" if left > 0 else ""
+        )
 
     @property
     def certainty_text(self) -> str:
