@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from torchstone.history.causes.update_groups import GroupsUpdate, update_groups
 from torchstone.history.change_rows import ChangesUpdate
 from torchstone.history.detect_changes import update_changes
 from torchstone.store.database.connection import Database
@@ -13,6 +14,7 @@ class HistoryUpdate(Struct, frozen=True):
     """What bringing a store up to date did."""
 
     changes: ChangesUpdate = ChangesUpdate()
+    groups: GroupsUpdate = GroupsUpdate()
 
     @property
     def summary(self) -> str:
@@ -28,4 +30,5 @@ class HistoryUpdate(Struct, frozen=True):
 
 def bring_up_to_date(database: Database, *, thorough: bool = False) -> HistoryUpdate:
     """Take each step in a transaction of its own: one that was interrupted is made up for by the next call."""
-    return HistoryUpdate(update_changes(database, thorough=thorough))
+    changes = update_changes(database, thorough=thorough)
+    return HistoryUpdate(changes, update_groups(database, changes.moved))

@@ -85,6 +85,18 @@ def decode_details(data: bytes) -> RunDetails:
         raise ValueError(str(error)) from None
 
 
+class _OnlyControls(Struct, frozen=True):
+    controls: tuple[Outcome, ...] = ()
+
+
+def decode_controls(data: bytes) -> tuple[Outcome, ...]:
+    """Decode only the control cases of a run; raise ValueError if the data is none."""
+    try:
+        return msgspec.json.decode(zlib.decompress(data), type=_OnlyControls).controls
+    except (zlib.error, msgspec.DecodeError) as error:
+        raise ValueError(str(error)) from None
+
+
 def _without_samples(outcome: Outcome) -> Outcome:
     if all(is_in_details(each.samples) for each in outcome.measurements):
         return outcome

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
 
 from msgspec import Struct
 
@@ -42,23 +41,24 @@ class EnvironmentChange(Struct, frozen=True):
 class RunEnvironment(Struct, frozen=True):
     """The software of one run, for how often it changes."""
 
-    position: int
     torch: str = ""
     driver: str = ""
     image: str = ""
 
 
 def find_routine(runs: Iterable[RunEnvironment]) -> frozenset[str]:
-    """Return what changes so often that it is no cause: of ``driver``, ``torch`` and ``image``. ``runs`` are those of a branch, in order.
+    """Return what changes so often that it is no cause: of ``driver``, ``torch`` and ``image``. ``runs`` are those of a branch.
 
-    >>> sorted(find_routine(RunEnvironment(night, torch=f"2.13.{night}") for night in range(20)))
+    Versions are counted, not how often they take turns: machines with different drivers may measure in turns.
+
+    >>> sorted(find_routine(RunEnvironment(torch=f"2.13.{night}") for night in range(20)))
     ['torch']
     """
     known = list(runs)
     routine = set()
     for what in _VERSIONS:
         stated = [value for each in known if (value := getattr(each, what))]
-        changed = sum(one != other for one, other in pairwise(stated))
+        changed = len(set(stated)) - 1
         if changed >= _ENOUGH and changed > MOST_OFTEN * len(stated):
             routine.add(what)
     return frozenset(routine)

@@ -23,10 +23,15 @@ class Grouped(Struct, frozen=True):
     changes: tuple[SeriesChange, ...]
 
 
-def range_of(change: SeriesChange, subject: int = 0) -> CauseRange:
-    """Return where the cause of a change lies."""
-    after, at = change.last_old.position, max(change.last_old.position + 1, change.first_new.position)
-    return CauseRange(min(change.earliest, after), after, at, max(change.latest, at), subject)
+def make_range(earliest: int, after: int, at: int, latest: int, subject: int = 0) -> CauseRange:
+    """Return where the cause of a change lies; runs of one revision, and ranges that are narrower than their change, are mended."""
+    first_new = max(after + 1, at)
+    return CauseRange(min(earliest, after), after, first_new, max(latest, first_new), subject)
+
+
+def _range_of(change: SeriesChange, subject: int) -> CauseRange:
+    after, at = change.last_old.position, change.first_new.position
+    return make_range(change.earliest, after, at, change.latest, subject)
 
 
 def group_changes(changes: Sequence[SeriesChange], decided: Collection[int] = ()) -> list[Grouped]:
@@ -46,7 +51,7 @@ def _group_branch(changes: Sequence[SeriesChange], decided: Collection[int]) -> 
     subjects = {
         case: number for number, case in enumerate(dict.fromkeys(each.series.case for each in changes))
     }
-    ranges = [range_of(each, subjects[each.series.case]) for each in changes]
+    ranges = [_range_of(each, subjects[each.series.case]) for each in changes]
     fixed = [each.group if each.group in decided else None for each in changes]
     names = {group: number for number, group in enumerate(dict.fromkeys(filter(None, fixed)))}
     causes = find_common_causes(
