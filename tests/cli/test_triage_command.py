@@ -21,14 +21,17 @@ def history(torchstone: Command) -> Command:
 
 
 def group_of(command: Command, name: str) -> str:
-    """The number of the group with a change of this benchmark."""
+    """The number of the first group in which this benchmark got worse."""
     document = json.loads(command("changes", "--format", "json").out)
-    return str(next(each["group"] for each in document["changes"] if each["name"] == name))
+    worse = (
+        each for each in document["changes"] if each["direction"] == "regression" and each["name"] == name
+    )
+    return str(min(each["group"] for each in worse))
 
 
 def events() -> list[tuple[int, str, str]]:
     with opened(STORE) as database:
-        return database.query("SELECT group_id, state, reason FROM triage_events ORDER BY id")  # type: ignore[return-value]
+        return database.query("SELECT group_id, state, reason FROM triage_events ORDER BY id")
 
 
 def test_a_group_is_listed_shown_and_decided_about(history: Command) -> None:
@@ -91,7 +94,7 @@ def test_lists_are_narrowed_by_state_and_owner(history: Command) -> None:
         (("set", "1", "fixed"), "not fixed yet"),
         (("set", "1", "duplicate"), "--of GROUP"),
         (("set", "1", "duplicate", "--of", "77"), "77"),
-        (("set", "1", "new"), "open already"),
+        (("set", "1", "new"), "new already"),
         (("list", "--state", "open"), "no such state"),
         (("list", "--store", "nowhere.db"), "there is no store"),
     ],

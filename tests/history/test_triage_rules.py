@@ -7,14 +7,11 @@ from collections.abc import Sequence
 import pytest
 from msgspec import structs
 
-from comparison_files import case_of
+from change_samples import change
 from torchstone.core.errors import UsageError
-from torchstone.core.vocabulary import ACCURACY, METRICS
 from torchstone.history.change_records import (
     Cause,
-    ChangeEnd,
     ChangeGroup,
-    Direction,
     SeriesChange,
     TriageEvent,
     TriageState,
@@ -30,45 +27,9 @@ from torchstone.history.triage.triage_rules import (
     parse_state,
     settle,
 )
-from torchstone.store.stored import SeriesKey
 
 S = TriageState
 OPEN, CLOSED = (S.NEW, S.ACKNOWLEDGED, S.INVESTIGATING), (S.EXPECTED, S.FIXED, S.NOISE, S.MACHINE, S.WONTFIX)
-
-
-def end(position: int) -> ChangeEnd:
-    return ChangeEnd(position, f"run{position}", f"rev{position}", "", position)
-
-
-def change(
-    number: int,
-    at: int,
-    before: float | str,
-    after: float | str,
-    *,
-    name: str = "net",
-    group: int | None = None,
-    **facts: object,
-) -> SeriesChange:
-    metric = ACCURACY if isinstance(before, str) else "abs_latency"
-    worse = after != "pass" if isinstance(before, str) else float(after) > float(before)
-    found = SeriesChange(
-        id=number,
-        series=SeriesKey(case_of(name), metric),
-        metric=METRICS[metric],
-        branch="main",
-        last_old=end(at - 1),
-        first_new=end(at),
-        earliest=at - 1,
-        latest=at,
-        direction=Direction.REGRESSION if worse else Direction.IMPROVEMENT,
-        before=before,
-        after=after,
-        certainty=0.99,
-        is_provisional=False,
-        group=group,
-    )
-    return structs.replace(found, **facts)
 
 
 def event(number: int, state: TriageState, **facts: object) -> TriageEvent:
