@@ -143,5 +143,13 @@ def test_a_red_row_says_how_its_level_becomes_the_baseline(history: Command, tmp
     (tmp_path / "new.jsonl").write_text(encode_run(run_at(99, 1.6)))
     ran = history("check", "new.jsonl", "--baseline", "history:main")
     assert "next step  once it is on that branch, record its runs" in ran.out
-    ran = history("run", "smoke", "--baseline", "history:main")
-    assert (ran.code, "only 'torchstone check' judges by the history" in ran.err) == (2, True)
+
+
+def test_a_run_is_judged_by_the_history_before_it_is_recorded(history: Command, tmp_path: Path) -> None:
+    ran = history("run", "smoke", "--only", "mlp", "--baseline", "history:main", "--device", "cpu")
+    assert (ran.code, "none of these cases was measured on this class of machines before" in ran.err) == (
+        2,
+        True,
+    )
+    ran = history("run", "smoke", "--only", "mlp", "--baseline", "history:none", "--device", "cpu")
+    assert (ran.code, "has no such branch or run" in ran.err) == (2, True)

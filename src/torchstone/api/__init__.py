@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torchstone.api.files.report import ReportResult, report
     from torchstone.api.files.show_run import ShowResult, show
     from torchstone.api.inspecting.doctor import DoctorResult, doctor
+    from torchstone.api.inspecting.listing import ListResult, list_benchmarks
     from torchstone.api.judging.accept import AcceptResult, accept
     from torchstone.api.judging.check import CheckResult, check
     from torchstone.api.judging.compare import CompareResult, compare
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from torchstone.api.measuring.selftest import SelftestResult, selftest
     from torchstone.api.quarantine.quarantine_list import Quarantine
     from torchstone.api.quarantine.quarantine_review import QuarantineReview
+    from torchstone.api.repeating.repro import ReproResult, repro
     from torchstone.api.results import RunResult
     from torchstone.api.script import main
     from torchstone.core.cautions import Caution
@@ -55,6 +57,8 @@ _HOMES = {
     "torchstone.api.measuring.run": ("MeasuredRun", "plan", "run", "stream"),
     "torchstone.api.measuring.ab": ("ab",),
     "torchstone.api.measuring.ab_result": ("AbResult",),
+    "torchstone.api.inspecting.listing": ("ListResult", "list_benchmarks"),
+    "torchstone.api.repeating.repro": ("ReproResult", "repro"),
     "torchstone.api.measuring.selftest": ("SelftestResult", "selftest"),
     "torchstone.api.measuring.cachebench": ("CachebenchResult", "cachebench"),
     "torchstone.api.measuring.pr_time": ("PrTimeResult", "pr_time"),
@@ -119,6 +123,7 @@ __all__ = [
     "GroupResult",
     "HistoryStore",
     "InputError",
+    "ListResult",
     "MeasuredRun",
     "Measurement",
     "Notice",
@@ -136,6 +141,7 @@ __all__ = [
     "Reading",
     "RecordResult",
     "ReportResult",
+    "ReproResult",
     "Run",
     "RunResult",
     "SelfCompared",
@@ -157,12 +163,14 @@ __all__ = [
     "doctor",
     "explain",
     "flaky",
+    "list_benchmarks",
     "main",
     "plan",
     "pr_time",
     "read",
     "record",
     "report",
+    "repro",
     "run",
     "selftest",
     "series",

@@ -175,11 +175,16 @@ def _as_named(outcome: Outcome, renames: Mapping[tuple[str, str], str]) -> Outco
 
 def _with_samples(outcome: Outcome, points: list[_StoredPoint]) -> Outcome:
     """Return an outcome with the samples that are stored beside its details."""
-    by_key = {(point.metric, point.method): point.data for point in points}
+    by_key = {(point.metric, point.method): point for point in points}
     measurements = []
     for each in outcome.measurements:
-        data = by_key.get((each.metric, method_of(each)))
-        measurements.append(each if data is None else structs.replace(each, samples=decode_samples(data)))
+        point = by_key.get((each.metric, method_of(each)))
+        if point is not None and point.data is not None:
+            measurements.append(structs.replace(each, samples=decode_samples(point.data)))
+        elif point is not None and not each.samples and point.value is not None:  # its samples were pruned
+            measurements.append(_measurement(point))
+        else:
+            measurements.append(each)
     return structs.replace(outcome, measurements=tuple(measurements))
 
 
@@ -202,7 +207,10 @@ def _summarised(
 
 
 def _measurement(point: _StoredPoint) -> Measurement:
-    """Return a measurement of one number, which stands for its trials."""
+    """Return a measurement of one number, which stands for its trials; of its samples, if they are kept."""
+    if point.data is not None:
+        given = details_of(point.metric, point.unit, point.better, point.method)
+        return Measurement(point.metric, decode_samples(point.data), None if given == NO_DETAILS else given)
     details = structs.replace(
         details_of(point.metric, point.unit, point.better, point.method),
         spread=point.spread,

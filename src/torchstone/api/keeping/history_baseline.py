@@ -9,7 +9,6 @@ from contextlib import closing
 from msgspec import Struct, structs
 
 from torchstone.analyze.changepoints import find_changes_in_many
-from torchstone.api.sources import Input
 from torchstone.core.config import find_store
 from torchstone.core.details.measurement_details import NO_DETAILS
 from torchstone.core.errors import InputError, UsageError
@@ -42,11 +41,6 @@ class HistoryRequest(Struct, frozen=True):
     def part(self) -> str:
         """What follows ``history:``."""
         return self.name.partition(":")[2] or MERGE_BASE
-
-
-def is_history(given: Input) -> bool:
-    """Return whether a baseline names the history rather than a file."""
-    return isinstance(given, str) and given.partition(":")[0] == HISTORY and not os.path.exists(given)
 
 
 def read_history(request: HistoryRequest) -> Reading:

@@ -53,7 +53,7 @@ def show_info(runs: bool, store: str) -> int:
     print(
         f"{count_of(counts['runs'], 'run')} ({info.pinned:,} pinned, {info.unfinished:,} unfinished) of"
         f" {count_of(counts['revisions'], 'revision')}, {count_of(counts['cases'], 'case')},"
-        f" {counts['series']:,} series, {count_of(counts['points'], 'point')}"
+        f" {counts['series']:,} series, {count_of(counts['points'], 'point')}, {count_of(counts['changes'], 'change')}"
     )
     print(f"{_bytes(info.size)} on disk, {_bytes(info.raw_bytes)} of it raw samples and details")
     if info.last_recorded:
@@ -112,6 +112,8 @@ def prune_store(days: int, apply: bool, store: str) -> int:
     )
     if found.kept:
         print(f"kept: {count_of(found.kept, 'pinned run')}")
+    if found.around:
+        print(f"kept: {count_of(found.around, 'measurement')} near a change")
     if not found.is_applied and found.runs:
         print("nothing was changed; add --apply to remove it")
     return 0
