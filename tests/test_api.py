@@ -28,6 +28,7 @@ COMMAND_IN_PYTHON = {
     "pr-time": "pr_time",
     "quarantine": "Quarantine",
     "store": "HistoryStore",
+    "triage": "Triage",
 }
 """The commands whose function or class has another name."""
 CAPABILITIES = {

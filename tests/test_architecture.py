@@ -31,7 +31,8 @@ LAYERS: list[set[str]] = [
     {"measure", "reporting"},
     {"history"},
     {"api"},
-    {"cli", "dashboard", "integrations"},
+    {"dashboard", "integrations"},
+    {"cli"},
 ]
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}
 

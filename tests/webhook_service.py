@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 SECRET = "T0000/B0000/secret-part"  # noqa: S105  (no password, but as secret as one)
 
@@ -20,7 +21,7 @@ class Service(ThreadingHTTPServer):
     def __init__(self, *answers: int, delay: float = 0.0) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.answers, self.delay = list(answers), delay
-        self.posted: list[tuple[str, str, object]] = []
+        self.posted: list[tuple[str, str, Any]] = []
 
     @property
     def url(self) -> str:

@@ -143,8 +143,7 @@ def test_what_is_provisional_waits(torchstone: Command) -> None:
     ran = torchstone("triage", "notify", "--file", "told.jsonl")
     assert ran.out == "nothing new to tell; 1 group provisional, not told yet\n"
     text = torchstone("changes").out
-    assert "to confirm it:\n        torchstone run smoke --only net --probe performance" in text
-    assert "--decide --record" in text
+    assert "provisional" in text
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ TIMEOUT = 10.0
 """Seconds that a service may take to answer."""
 
 
-class Channel(StrEnum):
+class NotificationChannel(StrEnum):
     """What kind of target is told. The store records this word, never the target itself."""
 
     WEBHOOK = "webhook"
@@ -42,7 +42,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         """Follow no redirect."""
 
 
-def check_url(url: str, channel: Channel) -> None:
+def check_url(url: str, channel: NotificationChannel) -> None:
     """Raise an error unless this can be a URL; it is not quoted."""
     rest = url.partition("://")[2]
     if (
@@ -56,7 +56,7 @@ def check_url(url: str, channel: Channel) -> None:
         )
 
 
-def post_json(url: str, body: str, channel: Channel, timeout: float = TIMEOUT) -> None:
+def post_json(url: str, body: str, channel: NotificationChannel, timeout: float = TIMEOUT) -> None:
     """Post JSON to a URL; raise a ``DeliveryError`` unless the service accepts it in time."""
     headers = {"Content-Type": "application/json; charset=utf-8", "User-Agent": "torchstone"}
     try:
@@ -88,5 +88,5 @@ def _why(reason: object, timeout: float) -> str:
     return f"the answer is not HTTP ({type(reason).__name__})"
 
 
-def _failed(channel: Channel, why: str) -> DeliveryError:
+def _failed(channel: NotificationChannel, why: str) -> DeliveryError:
     return DeliveryError(f"{channel.value}: {why}", advice="it is tried again next time")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from torchstone.history.change_records import OPEN_STATES, ChangeGroup
-from torchstone.integrations.delivery import Channel
+from torchstone.integrations.delivery import NotificationChannel
 from torchstone.store.database.connection import Database
 
 _SENDING, _SENT = "sending", "sent"
@@ -13,7 +13,7 @@ _ABANDONED = timedelta(minutes=10)
 """A delivery that began so long ago and did not end was killed: it counts as failed."""
 
 
-def find_told(database: Database, channel: Channel) -> dict[int, str]:
+def find_told(database: Database, channel: NotificationChannel) -> dict[int, str]:
     """Return when each group was told on a channel, or has just begun to be."""
     before = _text(datetime.now(UTC) - _ABANDONED)
     rows = database.query(
@@ -37,7 +37,7 @@ def is_news(group: ChangeGroup, told_at: str | None) -> bool:
     return opened_at > told_at
 
 
-def claim(database: Database, group: ChangeGroup, channel: Channel) -> int | None:
+def claim(database: Database, group: ChangeGroup, channel: NotificationChannel) -> int | None:
     """Note that a delivery begins, and return its number; None if another process was faster."""
     with database.writing():
         if not is_news(group, find_told(database, channel).get(group.id)):

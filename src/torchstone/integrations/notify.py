@@ -21,7 +21,7 @@ from torchstone.core.text.units import count_of
 from torchstone.history.causes.stored_groups import read_groups
 from torchstone.history.change_records import ChangeGroup
 from torchstone.history.triage.triage_rules import is_open_regression, regressions_of
-from torchstone.integrations.delivery import Channel, check_url, post_json
+from torchstone.integrations.delivery import NotificationChannel, check_url, post_json
 from torchstone.integrations.notification_log import claim, find_told, finish, is_news
 from torchstone.reporting.dialects.changes.changes_markdown import render_group_markdown
 from torchstone.reporting.dialects.changes.chat_message import render_chat_message
@@ -33,11 +33,11 @@ from torchstone.store.database.opening import connect
 if TYPE_CHECKING:
     from typing import Unpack
 
-RENDERERS: dict[Channel, Callable[[GroupPage], str]] = {
-    Channel.WEBHOOK: render_page_json,
-    Channel.SLACK: render_chat_message,
-    Channel.GITHUB: render_group_markdown,
-    Channel.FILE: render_page_line,
+RENDERERS: dict[NotificationChannel, Callable[[GroupPage], str]] = {
+    NotificationChannel.WEBHOOK: render_page_json,
+    NotificationChannel.SLACK: render_chat_message,
+    NotificationChannel.GITHUB: render_group_markdown,
+    NotificationChannel.FILE: render_page_line,
 }
 
 
@@ -75,7 +75,7 @@ class Delivery(Struct, frozen=True):
 
     group: int
     name: str
-    channel: Channel
+    channel: NotificationChannel
     message: str
     problem: str = ""
 
@@ -155,33 +155,37 @@ def send_notifications(request: NotifyRequest) -> NotifyResult:
         )
 
 
-def _find_targets(request: NotifyRequest) -> dict[Channel, str]:
+def _find_targets(request: NotifyRequest) -> dict[NotificationChannel, str]:
     given = {
-        Channel.WEBHOOK: request.webhook,
-        Channel.SLACK: request.slack,
-        Channel.GITHUB: request.github,
-        Channel.FILE: request.file,
+        NotificationChannel.WEBHOOK: request.webhook,
+        NotificationChannel.SLACK: request.slack,
+        NotificationChannel.GITHUB: request.github,
+        NotificationChannel.FILE: request.file,
     }
     targets = {channel: target for channel, target in given.items() if target}
     if not targets:
         webhook, slack = find_webhooks(request.config)
-        known = ((Channel.WEBHOOK, webhook), (Channel.SLACK, slack))
+        known = ((NotificationChannel.WEBHOOK, webhook), (NotificationChannel.SLACK, slack))
         targets = {channel: target for channel, target in known if target}
     if not targets and request.dry_run:
-        targets = {Channel.FILE: ""}
+        targets = {NotificationChannel.FILE: ""}
     if not targets:
         raise UsageError(
             "nobody to tell",
             advice="give --webhook, --slack, --github or --file, or set TORCHSTONE_WEBHOOK or TORCHSTONE_SLACK_WEBHOOK",
         )
-    for channel in (Channel.WEBHOOK, Channel.SLACK):
+    for channel in (NotificationChannel.WEBHOOK, NotificationChannel.SLACK):
         if channel in targets:
             check_url(targets[channel], channel)
     return targets
 
 
 def _tell(
-    database: Database, groups: Sequence[ChangeGroup], channel: Channel, target: str, request: NotifyRequest
+    database: Database,
+    groups: Sequence[ChangeGroup],
+    channel: NotificationChannel,
+    target: str,
+    request: NotifyRequest,
 ) -> Iterator[Delivery]:
     """Yield what became of the news for one target. After a failure, the other groups wait for the next time, too."""
     told = find_told(database, channel)
@@ -213,12 +217,12 @@ def _tell(
         yield delivery
 
 
-def _deliver(channel: Channel, target: str, message: str, *, is_first: bool) -> None:
+def _deliver(channel: NotificationChannel, target: str, message: str, *, is_first: bool) -> None:
     """Deliver one message. The file for GitHub is made anew each time; JSON is added to its file, a line for each group."""
-    if channel is Channel.GITHUB:
+    if channel is NotificationChannel.GITHUB:
         before = "" if is_first else f"{read_text(target)}\n---\n\n"
         write_text(target, before + message)
-    elif channel is Channel.FILE:
+    elif channel is NotificationChannel.FILE:
         write_text(target, (read_text(target) if os.path.exists(target) else "") + message)
     else:
         post_json(target, message, channel)

@@ -145,7 +145,7 @@ def find_all_changes(request: ChangesRequest) -> ChangesResult:
             return ChangesResult(
                 ChangesView(
                     store=database.place,
-                    groups=view_groups(kept, request.store),
+                    groups=view_groups(database, kept, request.store),
                     series=int(series),
                     newest=runs[-1].revision if runs else "",
                     notes=notes,

@@ -19,7 +19,7 @@ def describe_group(
     database: Database, group: ChangeGroup, store: str = "", repository: str = ""
 ) -> GroupPage:
     """Return what is shown of a group. ``store`` is named in commands; ``repository`` is a folder in that of the revisions."""
-    view = view_group(group, store=store)
+    view = view_group(database, group, store)
     commits = _list_commits(group, repository)
     return GroupPage(
         store=database.place,

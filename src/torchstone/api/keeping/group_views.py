@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torchstone.api.keeping.remeasurement import propose_remeasurements
 from torchstone.core.records import Case
 from torchstone.core.text.safe_text import quote_word
 from torchstone.history.change_records import (
@@ -14,7 +15,6 @@ from torchstone.history.change_records import (
     TriageEvent,
     TriageState,
 )
-from torchstone.history.remeasure import propose_remeasurement
 from torchstone.history.triage.triage_rules import (
     is_open,
     is_open_regression,
@@ -25,15 +25,18 @@ from torchstone.history.triage.triage_rules import (
 )
 from torchstone.reporting.views.changes.change_view import ChangeView, GroupView, NoteView, order_groups
 from torchstone.reporting.views.names import Names
+from torchstone.store.database.connection import Database
 
 
-def view_groups(groups: Sequence[ChangeGroup], store: str = "") -> tuple[GroupView, ...]:
+def view_groups(database: Database, groups: Sequence[ChangeGroup], store: str = "") -> tuple[GroupView, ...]:
     """Return what is shown of groups, open regressions first. ``store`` is named in commands, unless it is the usual one."""
     names = Names([change.series.case for group in groups for change in group.changes])
-    return order_groups([view_group(group, names, store) for group in groups if group.changes])
+    return order_groups([view_group(database, group, store, names) for group in groups if group.changes])
 
 
-def view_group(group: ChangeGroup, names: Names | None = None, store: str = "") -> GroupView:
+def view_group(
+    database: Database, group: ChangeGroup, store: str = "", names: Names | None = None
+) -> GroupView:
     """Return what is shown of one group."""
     known = names or Names([change.series.case for change in group.changes])
     worse = regressions_of(group)
@@ -62,8 +65,12 @@ def view_group(group: ChangeGroup, names: Names | None = None, store: str = "") 
         direction=told[0].direction.value if not worse else Direction.REGRESSION.value,
         changes=tuple(_view_change(each, group.state, known) for each in group.changes),
         notes=tuple(_view_event(event) for event in group.events),
-        confirm=propose_remeasurement(told, store) if is_provisional and is_open_regression(group) else "",
+        confirm=_confirm(database, told, store) if is_provisional and is_open_regression(group) else (),
     )
+
+
+def _confirm(database: Database, changes: Sequence[SeriesChange], store: str) -> tuple[str, ...]:
+    return tuple(each.command for each in propose_remeasurements(database, changes, store))
 
 
 def _view_change(change: SeriesChange, state: TriageState, names: Names) -> ChangeView:
@@ -104,7 +111,7 @@ def list_commands(group: ChangeGroup, view: GroupView, store: str = "") -> tuple
     set_to = f"torchstone triage set {group.id}"
     if not is_open(group):
         return (("open it again", f"{set_to} new{at}"),)
-    found = [("to confirm it", view.confirm)] if view.confirm else []
+    found = [("confirm or refute it", command) for command in view.confirm]
     if group.changes and (command := _measure_both(group.changes[0])):
         found.append(("measure both revisions of the worst, here and now", command))
     if group.state is TriageState.NEW:

@@ -166,9 +166,10 @@ class Triage:
                 groups = read_groups(database, branch=branch)
                 ((series,),) = database.query("SELECT count(*) FROM detections")
                 runs = list_runs(database)
+                shown = view_groups(database, groups, self._named)
         views = [
             view
-            for view in view_groups(groups, self._named)
+            for view in shown
             if (view.state in chosen if chosen else closed or view.is_open)
             and (not owner or view.owner == owner)
         ]
@@ -227,7 +228,7 @@ class Triage:
             if wanted is TriageState.FIXED and found.state is not wanted:
                 check_fixed(found, _newest_of(database, found))
             add_event(database, found.id, decision)
-            return view_group(find_group(database, str(found.id)), store=self._named)
+            return view_group(database, find_group(database, str(found.id)), self._named)
 
     def __repr__(self) -> str:
         return f"Triage({self._named!r})"

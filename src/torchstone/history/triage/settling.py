@@ -18,26 +18,43 @@ _MOST_STEPS = 5
 
 
 def settle_automatically(database: Database) -> list[TriageEvent]:
-    """Close groups whose level is back, open those that relapsed, and put aside what is no regression. Return the new events."""
-    with database.writing():
-        states = _read_states(database)
-        wanted = _find_related(database, states)
-        if not wanted:
+    """Close groups whose level is back, open those that relapsed, and put aside what is no regression. Return the new events.
+
+    Nothing is locked while there is nothing to decide.
+    """
+    with database.reading():
+        history = _read_history(database)
+        if history is None or not any(settle(history)):
             return []
-        groups = {group.id: group for group in read_groups(database, numbers=wanted)}
-        siblings = index_changes(_read_siblings(database, wanted))
-        done: list[TriageEvent] = []
-        for _ in range(_MOST_STEPS):
-            history = ChangeHistory(list(groups.values()), siblings, partial(count_points, database))
-            decisions = list(settle(history))
-            for number, decision in decisions:
-                event = add_event(database, number, decision)
-                before = groups[number]
-                groups[number] = structs.replace(before, state=event.state, events=(*before.events, event))
-                done.append(event)
-            if not decisions:
-                break
+    with database.writing():
+        history = _read_history(database)
+        return _settle(database, history) if history is not None else []
+
+
+def _settle(database: Database, history: ChangeHistory) -> list[TriageEvent]:
+    groups = {group.id: group for group in history.groups}
+    done: list[TriageEvent] = []
+    for _ in range(_MOST_STEPS):
+        decisions = list(settle(structs.replace(history, groups=list(groups.values()))))
+        for number, decision in decisions:
+            event = add_event(database, number, decision)
+            before = groups[number]
+            groups[number] = structs.replace(before, state=event.state, events=(*before.events, event))
+            done.append(event)
+        if not decisions:
+            break
     return done
+
+
+def _read_history(database: Database) -> ChangeHistory | None:
+    """Return what the rules look at; None if no group is open."""
+    wanted = _find_related(database, _read_states(database))
+    if not wanted:
+        return None
+    groups = read_groups(database, numbers=wanted)
+    return ChangeHistory(
+        groups, index_changes(_read_siblings(database, wanted)), partial(count_points, database)
+    )
 
 
 def _read_states(database: Database) -> dict[int, tuple[TriageState, int | None]]:

@@ -1,4 +1,4 @@
-"""The rules of triage: which decisions about a group of changes are allowed, and which the data makes by itself. Pure functions."""
+"""Decide which decisions about a group of changes are allowed, and which the data makes by itself; pure functions."""
 
 from __future__ import annotations
 

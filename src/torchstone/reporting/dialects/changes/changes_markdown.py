@@ -63,9 +63,9 @@ def _folded(group: GroupView) -> Iterator[str]:
     yield f"<details><summary>Group {group.id}: {escape(group.name)}</summary>"
     yield ""
     yield from members_table(group)
-    if group.confirm:
+    for command in group.confirm:
         yield ""
-        yield f"To confirm it: {code(group.confirm)}"
+        yield f"To confirm or refute it: {code(command)}"
     yield ""
     yield "</details>"
 

@@ -58,8 +58,8 @@ def group_lines(group: GroupView, most: int = MEMBERS) -> Iterator[str]:
     if most and left > 0:
         yield f"{_INDENT}  ... and {left} more: torchstone triage show {group.id}"
     if group.confirm:
-        yield f"{_INDENT}to confirm it:"
-        yield f"{_INDENT}  {escape_line(group.confirm)}"
+        yield f"{_INDENT}to confirm or refute it:"
+        yield from (f"{_INDENT}  {escape_line(command)}" for command in group.confirm)
 
 
 def member_lines(changes: Sequence[ChangeView], indent: str) -> Iterator[str]:

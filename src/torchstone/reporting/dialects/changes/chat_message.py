@@ -1,4 +1,4 @@
-"""Render a group as a message for a chat: a payload of the shape that Slack's incoming webhooks take, and other services too."""
+"""Render a group as a message for a chat, of the shape that Slack's incoming webhooks take."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def facts_of(group: GroupView) -> Iterator[str]:
     yield f"after {short(group.last_old)}, at {short(group.first_new)} at the latest{branch}{at}"
     if group.link:
         yield group.link
-    if group.confirm:
+    if group.is_provisional and group.is_open:
         yield "provisional: more points, or measuring again, will confirm or refute it"
 
 

@@ -60,7 +60,7 @@ class NoteView(Struct, frozen=True, kw_only=True):
 
 
 class GroupView(Struct, frozen=True, kw_only=True):
-    """A group of changes: members with the worst first, and what was decided. ``confirm`` is the command that would confirm it, if it is provisional."""
+    """A group of changes: members with the worst first, and what was decided. ``confirm`` are the commands that would confirm it, if it is provisional."""
 
     id: int
     name: str
@@ -82,7 +82,7 @@ class GroupView(Struct, frozen=True, kw_only=True):
     direction: str
     changes: tuple[ChangeView, ...]
     notes: tuple[NoteView, ...] = ()
-    confirm: str = ""
+    confirm: tuple[str, ...] = ()
 
     @property
     def needs_somebody(self) -> bool:

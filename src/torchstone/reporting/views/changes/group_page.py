@@ -1,4 +1,4 @@
-"""Define what is shown of one group: its members, commits, the evidence of the worst member, the audit trail, and what can be done."""
+"""Define what is shown of one group: its members, commits, evidence, log, and what can be done."""
 
 from __future__ import annotations
 
