@@ -27,6 +27,7 @@ COMMAND_IN_PYTHON = {
     "list": "list_benchmarks",
     "pr-time": "pr_time",
     "quarantine": "Quarantine",
+    "site": "make_site",
     "store": "HistoryStore",
     "triage": "Triage",
 }

@@ -43,6 +43,8 @@ ONLY_IN: dict[str, set[str]] = {
     "numpy": {"analyze"},
     "sqlite3": {"store"},
     "psycopg": {"store"},
+    "starlette": {"dashboard"},
+    "uvicorn": {"dashboard"},
 }
 
 READS_ENVIRONMENT = {

@@ -94,6 +94,8 @@ if TYPE_CHECKING:
         stream,
         suggest_quarantine,
     )
+    from torchstone.dashboard.serving import serve
+    from torchstone.dashboard.static_site import SiteResult, make_site
     from torchstone.define.benchmarks import Benchmark, Check, Suite, Work, benchmark
     from torchstone.define.counted import Counted, counted
     from torchstone.define.custom_metrics import metric
@@ -148,6 +150,7 @@ __all__ = [
     "SelftestResult",
     "SeriesResult",
     "ShowResult",
+    "SiteResult",
     "Suite",
     "TimeExplainResult",
     "TorchstoneError",
@@ -170,6 +173,7 @@ __all__ = [
     "flaky",
     "list_benchmarks",
     "main",
+    "make_site",
     "metric",
     "notify",
     "plan",
@@ -181,6 +185,7 @@ __all__ = [
     "run",
     "selftest",
     "series",
+    "serve",
     "show",
     "stream",
     "suggest_quarantine",
@@ -192,6 +197,10 @@ _DEFINING = {
     "metric": "torchstone.define.custom_metrics",
     **dict.fromkeys(("NotifyResult", "notify"), "torchstone.integrations.notify"),
 }
+_SHOWING = {
+    **dict.fromkeys(("SiteResult", "make_site"), "torchstone.dashboard.static_site"),
+    "serve": "torchstone.dashboard.serving",
+}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  (a function or a class, loaded on first use)
@@ -200,7 +209,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401  (a function or a class, load
     if name in _DEFINING:
         # torch.compile does not look into this function: once a file defines benchmarks, ``metric`` is a plain name.
         globals()["metric"] = import_module(_DEFINING["metric"]).metric
-    return getattr(import_module(_DEFINING.get(name, "torchstone.api")), name)
+    return getattr(import_module((_DEFINING | _SHOWING).get(name, "torchstone.api")), name)
 
 
 def __dir__() -> list[str]:

@@ -37,6 +37,8 @@ COMMANDS = {
     "store": "torchstone.cli.commands.keeping.manage_store",
     "changes": "torchstone.cli.commands.keeping.changes",
     "triage": "torchstone.cli.commands.keeping.triage",
+    "serve": "torchstone.cli.commands.keeping.serve",
+    "site": "torchstone.cli.commands.keeping.write_site",
     "doctor": "torchstone.cli.commands.measuring.doctor",
 }
 
@@ -46,7 +48,7 @@ LONGEST_SUMMARY = 200  # never cut; a test makes sure that they fit
 SECTIONS = {
     "Measure": ("run", "list", "repro", "ab", "selftest", "doctor"),
     "Judge": ("check", "compare", "accept", "quarantine", "explain"),
-    "Keep the history": ("record", "store", "changes", "triage"),
+    "Keep the history": ("record", "store", "changes", "triage", "serve", "site"),
     "Files": ("show", "report", "import", "export"),
     "PyTorch's own benchmarks": ("cachebench", "pr-time"),
 }

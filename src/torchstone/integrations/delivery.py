@@ -1,4 +1,4 @@
-"""Deliver a message: to a URL, by HTTP, or to a file. A URL is a secret: no error contains it."""
+"""Deliver a message to a URL by HTTP; the URL is a secret, which no error contains."""
 
 from __future__ import annotations
 

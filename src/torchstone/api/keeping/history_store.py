@@ -58,7 +58,7 @@ class HistoryStore:
         return record_results(make_request(RecordRequest, given))
 
     def load(self, results: Sources, **options: Unpack[RecordOptions]) -> RecordResult:
-        """Record many files, each thousand in a transaction of its own."""
+        """Record many files, a thousand in each transaction."""
         given = {**options, "results": results, "store": self._location, "in_batches": True}
         return record_results(make_request(RecordRequest, given))
 
