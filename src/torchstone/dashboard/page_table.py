@@ -31,7 +31,7 @@ from torchstone.reporting.html.history.sides_section import render_sides
 from torchstone.reporting.html.page import fit_page, render_page
 from torchstone.reporting.views.history.case_page import CaseHistoryView
 from torchstone.reporting.views.history.cases_view import CasesView
-from torchstone.reporting.views.history.changes_view import ChangesView, GroupView
+from torchstone.reporting.views.history.changes_view import ChangeGroupView, ChangeQueueView
 from torchstone.reporting.views.history.health_view import HealthView
 from torchstone.reporting.views.history.machines_view import MachinesView
 from torchstone.reporting.views.history.page_filters import PageFilters
@@ -83,14 +83,14 @@ PAGE_KINDS = (
     PageKind(
         "changes",
         CHANGES_FILTERS,
-        ChangesView,
+        ChangeQueueView,
         lambda asked: browse_changes(asked.browsing, asked.filters, asked.problems),
         render_changes,
     ),
     PageKind(
         "change",
         (),
-        GroupView,
+        ChangeGroupView,
         lambda asked: browse_change(asked.browsing, asked.name),
         render_group,
         has_name=True,

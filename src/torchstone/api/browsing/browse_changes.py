@@ -13,10 +13,10 @@ from torchstone.core.text.units import format_change, format_value
 from torchstone.history.causes.stored_groups import read_groups
 from torchstone.history.change_records import OPEN_STATES, ChangeGroup, Direction, SeriesChange
 from torchstone.reporting.views.history.changes_view import (
-    ChangesView,
+    ChangeGroupView,
+    ChangeQueueView,
     DecisionLine,
     GroupLine,
-    GroupView,
     MemberLine,
 )
 from torchstone.reporting.views.history.page_filters import (
@@ -71,7 +71,7 @@ def count_open(browsing: Browsing, branch: str | None) -> int:
     )
 
 
-def browse_changes(browsing: Browsing, filters: PageFilters, problems: tuple[str, ...]) -> ChangesView:
+def browse_changes(browsing: Browsing, filters: PageFilters, problems: tuple[str, ...]) -> ChangeQueueView:
     """Return the queue: open groups, regressions first; closed ones, too, if they are asked for."""
     branch = browsing.branch(filters)
     groups = groups_of(browsing, branch.name)
@@ -102,10 +102,12 @@ def browse_changes(browsing: Browsing, filters: PageFilters, problems: tuple[str
     pages = max(1, -(-len(shown) // MOST_ROWS))
     page = min(filters.page, pages)
     rows = tuple(map(_line, shown[(page - 1) * MOST_ROWS : page * MOST_ROWS]))
-    return ChangesView(structs.replace(filters, page=page), bar, rows, len(chosen) - len(shown), page, pages)
+    return ChangeQueueView(
+        structs.replace(filters, page=page), bar, rows, len(chosen) - len(shown), page, pages
+    )
 
 
-def browse_change(browsing: Browsing, name: str) -> GroupView:
+def browse_change(browsing: Browsing, name: str) -> ChangeGroupView:
     """Return the page of the group with this number; raise an error with the newest ones if there is none."""
     is_number = name.isascii() and name.isdecimal() and len(name) < 10
     found = read_groups(browsing.database, (int(name),)) if is_number else []
@@ -120,7 +122,7 @@ def browse_change(browsing: Browsing, name: str) -> GroupView:
     names = Names(each.series.case for each in group.changes)
     explained = explain_change(browsing.database, worst)
     link = next((event.link for event in reversed(group.events) if event.link), "")
-    return GroupView(
+    return ChangeGroupView(
         _line(group),
         tuple(_member(each, names, numbers.get(each.series.case.id, 0)) for each in members),
         len(group.changes) - len(members),

@@ -18,10 +18,10 @@ from torchstone.reporting.html.history.shell import (
     short_revision,
 )
 from torchstone.reporting.views.history.changes_view import (
-    ChangesView,
+    ChangeGroupView,
+    ChangeQueueView,
     DecisionLine,
     GroupLine,
-    GroupView,
     MemberLine,
 )
 
@@ -30,7 +30,7 @@ _WEB = re.compile(r"https?://[^\s\"'<>]+\Z")
 _METRIC = re.compile(r"[\w.-]+\Z", re.ASCII)
 
 
-def render_changes(view: ChangesView, links: PageLinks) -> str:
+def render_changes(view: ChangeQueueView, links: PageLinks) -> str:
     """Render the queue."""
     query = view.filters.to_query()
     page = ShellPage("changes", view.title, links, view.bar, json_query=view.filters.to_query(page=view.page))
@@ -42,14 +42,14 @@ def render_changes(view: ChangesView, links: PageLinks) -> str:
     )
 
 
-def _nothing(view: ChangesView) -> Markup:
+def _nothing(view: ChangeQueueView) -> Markup:
     if view.closed:
         return element("p", "No open changes.", class_="empty")
     why = "No group of changes matches these filters." if view.bar.total else "No changes were found."
     return element("p", why, class_="empty")
 
 
-def _closed(view: ChangesView, links: PageLinks) -> Markup:
+def _closed(view: ChangeQueueView, links: PageLinks) -> Markup:
     if not view.closed or links.is_static:
         return NOTHING
     text = f"Show {count_of(view.closed, 'closed group')}"
@@ -78,7 +78,7 @@ def _group(row: GroupLine, links: PageLinks) -> Markup:
     )
 
 
-def render_group(view: GroupView, links: PageLinks) -> str:
+def render_group(view: ChangeGroupView, links: PageLinks) -> str:
     """Render the page of one group."""
     line = view.line
     page = ShellPage(f"change/{line.id}", f"{short_name(line.name, 160)}", links)
@@ -95,7 +95,7 @@ def render_group(view: GroupView, links: PageLinks) -> str:
     )
 
 
-def _facts(view: GroupView, links: PageLinks) -> Markup:
+def _facts(view: ChangeGroupView, links: PageLinks) -> Markup:
     line = view.line
     old, new = line.between
     facts = {
@@ -134,14 +134,14 @@ def _link(text: str) -> Markup:
     )
 
 
-def _evidence(view: GroupView) -> Markup:
+def _evidence(view: ChangeGroupView) -> Markup:
     items = [element("li", text) for text in (*view.clues, *view.differences)]
     if not items:
         return NOTHING
     return join(element("h2", "What differs between the runs on both sides"), element("ul", items))
 
 
-def _commands(view: GroupView) -> Markup:
+def _commands(view: ChangeGroupView) -> Markup:
     """Render the commands that find the cause, in the repository of the code under test."""
     old, new = view.commits
     if not (_COMMIT.match(old) and _COMMIT.match(new)):
@@ -153,7 +153,7 @@ def _commands(view: GroupView) -> Markup:
     )
 
 
-def _members(view: GroupView, links: PageLinks) -> Markup:
+def _members(view: ChangeGroupView, links: PageLinks) -> Markup:
     header = (
         "case",
         "metric",
@@ -193,7 +193,7 @@ def _member(member: MemberLine, links: PageLinks) -> Markup:
     )
 
 
-def _decisions(view: GroupView) -> Markup:
+def _decisions(view: ChangeGroupView) -> Markup:
     if not view.decisions:
         return element("p", "Nobody has decided about it yet.", class_="quiet")
     rows = [_decision(each) for each in view.decisions]

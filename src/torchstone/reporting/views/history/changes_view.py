@@ -28,7 +28,7 @@ class GroupLine(Struct, frozen=True):
     owner: str = ""
 
 
-class ChangesView(Struct, frozen=True):
+class ChangeQueueView(Struct, frozen=True):
     """The queue: open groups, regressions and the newest first. ``closed`` is the number of others, which are hidden unless asked for."""
 
     filters: PageFilters
@@ -71,7 +71,7 @@ class DecisionLine(Struct, frozen=True):
     is_automatic: bool
 
 
-class GroupView(Struct, frozen=True):
+class ChangeGroupView(Struct, frozen=True):
     """One group. ``clues`` and ``differences`` are what differs between the runs on both sides of the worst member."""
 
     line: GroupLine
