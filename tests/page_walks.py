@@ -16,7 +16,9 @@ _MASKS = (
     (re.compile(r"[-─━]{3,}"), "---"),
     (re.compile(r"\s+"), " "),
 )
-_NEEDS_TIMES = re.compile(r"^PASS|regression #% \[#%, #%\]|regression \w+ \w+ #% \[#%, #%\]")
+_NEEDS_TIMES = re.compile(
+    r"^PASS|^FAIL: # regression \(margin|regression #% \[#%, #%\]|regression \w+ \w+ #% \[#%, #%\]"
+)
 _UNDECIDED = re.compile("UNDECIDED|inconclusive")
 
 

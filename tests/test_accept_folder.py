@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import torchstone as ts
 from comparison_files import case_of, counts, passed, times, write_run
 from conftest import Command, WriteFile
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.records import Measurement, Outcome
 
 ADD = ("--baseline", "base/", "--add-new", "--yes")
@@ -124,3 +127,33 @@ def test_python_proposes_and_writes_a_folder(tmp_path: Path) -> None:
     assert ts.check(run, baselines=f"{tmp_path}/base").passed
     assert not ts.accept(run, f"{tmp_path}/base").write()
     assert ts.report(run, baselines=f"{tmp_path}/base")
+
+
+def disturbed_run(folder: Path, *cautions: Caution) -> str:
+    alike = [
+        passed(name, Measurement("speedup", (1.5,)), times(5), counts("graph_breaks", 0)) for name in "ab"
+    ]
+    return write_run(folder, "busy.jsonl", [structs.replace(each, cautions=cautions) for each in alike])
+
+
+@pytest.mark.parametrize("baseline", ["base/", "expected.csv"])
+def test_values_that_were_disturbed_are_adopted_with_a_warning_that_counts_them(
+    torchstone: Command, tmp_path: Path, write: WriteFile, baseline: str
+) -> None:
+    if not baseline.endswith("/"):
+        write(baseline, "name,speedup,abs_latency\nother,1.5,1\n")
+    run = disturbed_run(tmp_path, make_caution(CautionKind.BUSY_MACHINE, rate=100.0, share=0.6))
+    ran = torchstone("accept", run, "--baseline", baseline, "--add-new", "--yes")
+    assert ran.code == 0
+    (said,) = [line for line in ran.out.splitlines() if line.startswith("caution: disturbed")]
+    assert said == (
+        "caution: disturbed while measured: 4 values to be written (a, b), because other work had the processor 60% of the time; "
+        "later results would be judged by them; measure again on a quiet machine before accepting"
+    )
+
+
+def test_values_that_nothing_disturbed_are_adopted_without_a_warning(
+    torchstone: Command, tmp_path: Path
+) -> None:
+    compiled = disturbed_run(tmp_path, make_caution(CautionKind.BUSY_WHILE_COMPILING, share=0.6))
+    assert "disturbed" not in torchstone("accept", compiled, *ADD).out

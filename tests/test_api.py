@@ -16,10 +16,22 @@ from conftest import Command, WriteFile
 from profile_samples import sample_run
 from sample_files import CANONICAL
 from torchstone import api
+from torchstone.cli.group import COMMANDS
 from torchstone.core.records import Case, Failure, Outcome, Reading, Run
 from torchstone.core.run_file import encode_run
 from torchstone.core.vocabulary import Verdict
 
+COMMAND_IN_PYTHON = {
+    "export": "convert",
+    "import": "convert",
+    "list": "list_benchmarks",
+    "pr-time": "pr_time",
+    "quarantine": "Quarantine",
+    "site": "make_site",
+    "store": "HistoryStore",
+    "triage": "Triage",
+}
+"""The commands whose function or class has another name."""
 CAPABILITIES = {
     *(
         "run",
@@ -31,12 +43,14 @@ CAPABILITIES = {
         "report",
         "show",
         "explain",
+        "list_benchmarks",
+        "repro",
         "doctor",
         "read",
         "convert",
     ),
     *("ab", "selftest", "cachebench", "pr_time", "main", "record", "series"),
-    *("flaky", "suggest_quarantine"),
+    *("flaky", "suggest_quarantine", "changes"),
 }
 HOSTILE = "<script>alert(1)</script>"
 
@@ -46,6 +60,10 @@ class TestNames:
         functions = {name for name in api.__all__ if name.islower()}
         assert functions == CAPABILITIES
         assert set(api.__all__) <= set(torchstone.__all__)
+
+    def test_every_command_can_be_called_from_python(self) -> None:
+        names = {COMMAND_IN_PYTHON.get(command, command) for command in COMMANDS}
+        assert names <= set(torchstone.__all__)
 
     @pytest.mark.parametrize("name", torchstone.__all__)
     def test_every_public_name_resolves_and_says_what_it_is(self, name: str) -> None:

@@ -20,15 +20,19 @@ from torchstone.api.files.convert import ConvertRequest
 from torchstone.api.files.read import ReadRequest
 from torchstone.api.files.report import ReportRequest
 from torchstone.api.files.show_run import ShowRequest
+from torchstone.api.inspecting.listing import ListRequest
 from torchstone.api.judging.accept_request import AcceptRequest
 from torchstone.api.judging.check_request import CheckRequest
 from torchstone.api.judging.compare import CompareRequest
+from torchstone.api.keeping.flaky import FlakyRequest, SuggestRequest
 from torchstone.api.keeping.record import RecordRequest
 from torchstone.api.keeping.series import SeriesRequest
 from torchstone.api.measuring.ab_request import AbRequest, SelftestRequest
 from torchstone.api.measuring.cachebench import CachebenchRequest
 from torchstone.api.measuring.pr_time import PrTimeRequest
 from torchstone.api.measuring.run_request import RunRequest
+from torchstone.api.repeating.repro import ReproRequest
+from torchstone.dashboard.serving import ServeRequest
 
 Function = Callable[..., object]
 
@@ -44,11 +48,16 @@ FUNCTIONS: dict[str, tuple[Function, type[msgspec.Struct], dict[str, object]]] =
     "check": (torchstone.check, CheckRequest, {"results": "results.csv", "baselines": "expected.csv"}),
     "compare": (torchstone.compare, CompareRequest, {"base": "results.csv", "new": "results.csv"}),
     "convert": (torchstone.convert, ConvertRequest, {"results": "results.csv"}),
+    "flaky": (torchstone.flaky, FlakyRequest, {"store": "history.db"}),
+    "suggest_quarantine": (torchstone.suggest_quarantine, SuggestRequest, {"store": "history.db"}),
+    "serve": (torchstone.serve, ServeRequest, {"store": "history.db"}),
     "explain": (torchstone.explain, ExplainRequest, {"base": "run.jsonl"}),
     "plan": (torchstone.plan, RunRequest, {"targets": "smoke"}),
     "pr_time": (torchstone.pr_time, PrTimeRequest, {"targets": "smoke"}),
     "read": (torchstone.read, ReadRequest, {"file": "results.csv"}),
     "record": (torchstone.record, RecordRequest, {"results": "results.csv", "store": "new.db"}),
+    "repro": (torchstone.repro, ReproRequest, {"file": "run.jsonl", "case": "AlbertForMaskedLM"}),
+    "list": (torchstone.list_benchmarks, ListRequest, {"targets": "smoke"}),
     "report": (torchstone.report, ReportRequest, {"results": "results.csv"}),
     "run": (torchstone.run, RunRequest, {"targets": "smoke"}),
     "selftest": (torchstone.selftest, SelftestRequest, {"targets": "smoke"}),
@@ -69,7 +78,19 @@ NEVER_MEANT: tuple[object, ...] = (
 NO_TEXTS: tuple[object, ...] = (["a"], [], {}, 5, True, date(2026, 1, 1))
 NO_NUMBERS = (math.nan, math.inf, -math.inf, -1, 10**400)
 NEEDS_RESULTS = ("accept", "check", "compare", "convert", "record", "report")
-MEASURING = ("ab", "accept", "cachebench", "explain", "plan", "pr_time", "run", "selftest", "stream")
+MEASURING = (
+    "ab",
+    "accept",
+    "cachebench",
+    "explain",
+    "list",
+    "plan",
+    "pr_time",
+    "repro",
+    "run",
+    "selftest",
+    "stream",
+)
 
 
 @pytest.fixture

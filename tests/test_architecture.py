@@ -31,7 +31,8 @@ LAYERS: list[set[str]] = [
     {"measure", "reporting"},
     {"history"},
     {"api"},
-    {"cli", "dashboard", "integrations"},
+    {"dashboard", "integrations"},
+    {"cli"},
 ]
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}
 
@@ -42,6 +43,8 @@ ONLY_IN: dict[str, set[str]] = {
     "numpy": {"analyze"},
     "sqlite3": {"store"},
     "psycopg": {"store"},
+    "starlette": {"dashboard"},
+    "uvicorn": {"dashboard"},
 }
 
 READS_ENVIRONMENT = {

@@ -71,6 +71,10 @@ def test_generated_pages_are_up_to_date(page: str) -> None:
     assert (DOCS / page).read_text() == GENERATOR.PAGES[page](), "run 'make docs'"
 
 
+def test_no_summary_of_a_command_is_cut() -> None:
+    assert not re.findall(r"^  [a-z-]+  .*\.\.\.$", (DOCS / "cli.md").read_text(), re.MULTILINE)
+
+
 @pytest.mark.parametrize(("path", "command"), COMMANDS, ids=[path for path, _ in COMMANDS])
 def test_every_command_and_option_is_on_the_commands_page(path: str, command: click.Command) -> None:
     section = (DOCS / "cli.md").read_text().split(f"## `{path}`\n")[1].split("\n## ")[0]
@@ -120,7 +124,7 @@ def test_commands_in_the_docs_have_options_that_exist(page: Path) -> None:
     known = {path: {flag for p in command.params for flag in p.opts} for path, command in COMMANDS}
     for line in commands_in(page):
         words = [word for word in shlex.split(line.split(" #")[0]) if not word.startswith("[")]
-        path = " ".join(words[:3]) if words[1] in {"quarantine", "store"} else " ".join(words[:2])
+        path = " ".join(words[:3]) if words[1] in {"quarantine", "store", "triage"} else " ".join(words[:2])
         assert path in known, line
         for word in words:
             if word.startswith("--"):

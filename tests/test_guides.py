@@ -73,6 +73,9 @@ def test_only_times_may_be_undecided_instead() -> None:
     assert not first_not_printed(("PASS: 2 cases judged",), undecided)
     assert first_not_printed(("PASS: 2 cases judged",), "FAIL: 1 of 2 cases is red\n")
     assert first_not_printed(("FAIL: 1 of 2 cases is red",), undecided)
+    said = "FAIL: 1 regression (margin 2%, alpha 0.25%) in 1:41; policy strict blocks red rows: exit code 1"
+    assert not first_not_printed((said,), "UNDECIDED: 1 inconclusive (margin 2%, alpha 0.25%) in 1:59\n")
+    assert first_not_printed((said,), "PASS: 1 same (margin 2%, alpha 0.25%) in 1:41; policy strict\n")
     verdict = "[1/1] a inference  regression  +7.8% [+3.1%, +11.0%]  10 pairs"
     assert not first_not_printed((verdict,), "[1/1] a inference  inconclusive\n\ninconclusive  a\n")
     assert first_not_printed((verdict,), "[1/1] a inference  improvement  -7.8% [-9%, -3%]  10 pairs\n")

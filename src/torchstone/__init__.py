@@ -29,14 +29,17 @@ if TYPE_CHECKING:
         CaseMeasured,
         CaseStarted,
         Caution,
+        ChangesResult,
         CheckResult,
         CompareResult,
         ConvertResult,
         DoctorResult,
         ExplainResult,
         FlakyResult,
+        GroupResult,
         HistoryStore,
         InputError,
+        ListResult,
         MeasuredRun,
         Measurement,
         Notice,
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
         Reading,
         RecordResult,
         ReportResult,
+        ReproResult,
         Run,
         RunResult,
         SelfCompared,
@@ -62,22 +66,27 @@ if TYPE_CHECKING:
         ShowResult,
         TimeExplainResult,
         TorchstoneError,
+        Triage,
+        TriageResult,
         UsageError,
         ab,
         accept,
         cachebench,
+        changes,
         check,
         compare,
         convert,
         doctor,
         explain,
         flaky,
+        list_benchmarks,
         main,
         plan,
         pr_time,
         read,
         record,
         report,
+        repro,
         run,
         selftest,
         series,
@@ -85,9 +94,12 @@ if TYPE_CHECKING:
         stream,
         suggest_quarantine,
     )
+    from torchstone.dashboard.serving import serve
+    from torchstone.dashboard.static_site import SiteResult, make_site
     from torchstone.define.benchmarks import Benchmark, Check, Suite, Work, benchmark
     from torchstone.define.counted import Counted, counted
     from torchstone.define.custom_metrics import metric
+    from torchstone.integrations.notify import NotifyResult, notify
 
 __version__ = "0.1.0"
 
@@ -100,6 +112,7 @@ __all__ = [
     "CaseMeasured",
     "CaseStarted",
     "Caution",
+    "ChangesResult",
     "Check",
     "CheckResult",
     "CompareResult",
@@ -108,11 +121,14 @@ __all__ = [
     "DoctorResult",
     "ExplainResult",
     "FlakyResult",
+    "GroupResult",
     "HistoryStore",
     "InputError",
+    "ListResult",
     "MeasuredRun",
     "Measurement",
     "Notice",
+    "NotifyResult",
     "Outcome",
     "PairMeasured",
     "PhaseEntered",
@@ -127,15 +143,19 @@ __all__ = [
     "Reading",
     "RecordResult",
     "ReportResult",
+    "ReproResult",
     "Run",
     "RunResult",
     "SelfCompared",
     "SelftestResult",
     "SeriesResult",
     "ShowResult",
+    "SiteResult",
     "Suite",
     "TimeExplainResult",
     "TorchstoneError",
+    "Triage",
+    "TriageResult",
     "UsageError",
     "Work",
     "__version__",
@@ -143,6 +163,7 @@ __all__ = [
     "accept",
     "benchmark",
     "cachebench",
+    "changes",
     "check",
     "compare",
     "convert",
@@ -150,16 +171,21 @@ __all__ = [
     "doctor",
     "explain",
     "flaky",
+    "list_benchmarks",
     "main",
+    "make_site",
     "metric",
+    "notify",
     "plan",
     "pr_time",
     "read",
     "record",
     "report",
+    "repro",
     "run",
     "selftest",
     "series",
+    "serve",
     "show",
     "stream",
     "suggest_quarantine",
@@ -169,6 +195,11 @@ _DEFINING = {
     **dict.fromkeys(("Benchmark", "Check", "Suite", "Work", "benchmark"), "torchstone.define.benchmarks"),
     **dict.fromkeys(("Counted", "counted"), "torchstone.define.counted"),
     "metric": "torchstone.define.custom_metrics",
+    **dict.fromkeys(("NotifyResult", "notify"), "torchstone.integrations.notify"),
+}
+_SHOWING = {
+    **dict.fromkeys(("SiteResult", "make_site"), "torchstone.dashboard.static_site"),
+    "serve": "torchstone.dashboard.serving",
 }
 
 
@@ -178,7 +209,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401  (a function or a class, load
     if name in _DEFINING:
         # torch.compile does not look into this function: once a file defines benchmarks, ``metric`` is a plain name.
         globals()["metric"] = import_module(_DEFINING["metric"]).metric
-    return getattr(import_module(_DEFINING.get(name, "torchstone.api")), name)
+    return getattr(import_module((_DEFINING | _SHOWING).get(name, "torchstone.api")), name)
 
 
 def __dir__() -> list[str]:

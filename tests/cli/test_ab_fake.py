@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -57,9 +58,11 @@ def test_a_side_that_takes_longer_is_a_regression_with_exact_numbers(
     workers(lasting(1.0, 1.25))
     ran = torchstone("ab", "bench_ab.py", *SIDES, *FILES, "--seed", "7")
     assert ran.code == 1
+    assert "[1/1] steps inference regression +25.0% [+22.0%, +28.0%] 10 pairs" in joined(ran.err)
+    assert joined(ran.out).startswith(
+        "FAIL: 1 regression (margin 2%, alpha 0.25%) in 0:00; policy strict blocks red rows: exit code 1 case"
+    )
     lines = [" ".join(line.split()) for line in ran.out.splitlines()]
-    assert lines[0] == "[1/1] steps inference regression +25.0% [+22.0%, +28.0%] 10 pairs"
-    assert "1 regression (margin 2%, alpha 0.25%) in 0:00" in lines
     assert "regression steps inference +25.0% [+22.0%, +28.0%] 10 1 ms 1.25 ms" in lines
     a, b = (read_run(tmp_path / f"{side}.jsonl").run for side in "ab")
     assert set(a.outcomes[0].measurements[0].samples) == {1.0}
@@ -74,14 +77,15 @@ def test_sides_that_take_equally_long_are_the_same(torchstone: Command, workers:
     workers(lasting(2.0, 2.0))
     ran = torchstone("ab", "bench_ab.py", *SIDES)
     assert ran.code == 0
-    assert "1 same" in ran.out
+    assert re.match(r"PASS: 1 same \(margin 2%, alpha 0\.25%\) in 0:0\d; policy strict\n", ran.out)
 
 
 def test_a_case_that_fails_on_both_sides_could_not_be_measured(torchstone: Command, workers: Ab) -> None:
     workers(lambda _: fails("eager_fail_to_run", "ValueError: no"))
     ran = torchstone("ab", "bench_ab.py", *SIDES)
     assert ran.code == 3
-    assert "1 inconclusive" in ran.out
+    assert joined(ran.out).startswith("UNDECIDED: 1 inconclusive ")
+    assert "nothing could be measured: exit code 3" in joined(ran.out)
     assert "A failed: eager_fail_to_run: ValueError: no" in ran.out
     assert "B failed: eager_fail_to_run: ValueError: no" in ran.out
 
@@ -145,10 +149,12 @@ def test_the_first_pair_shows_what_a_verdict_takes_and_that_the_budget_is_too_sh
         in lines
     )
     assert "the budget is probably too short to decide anything: try --budget 80s" in lines
-    assert joined(ran.out).startswith(
+    assert (
         "[1/1] steps inference inconclusive not yet known (4 of at least 10 pairs) the budget was spent"
         " after 4 pairs, and at least 10 are needed to decide: about 6 more pairs (36 s)"
-    )
+    ) in joined(ran.err)
+    assert ran.out.startswith("UNDECIDED: 1 inconclusive ")
+    assert "policy strict blocks undecided rows: exit code 1" in joined(ran.out)
     assert "inconclusive steps inference not yet known 4 of 10 1 ms 1.25 ms" in joined(ran.out)
     assert "about 36 s more would probably settle it: --budget 80s" in ran.out.splitlines()
     page = (tmp_path / "page.html").read_text()
@@ -184,7 +190,7 @@ def test_all_cases_share_the_budget_and_take_turns(torchstone: Command, workers:
     ran = torchstone("ab", "bench_ab.py", *SIDES, "--budget", "50s")
     assert "at least 10 pairs of each of 2 cases: about 2 min in all; --budget is 50 s" in ran.err
     assert "too short to decide every case" in ran.err
-    assert ran.out.count("not yet known (4 of at least 10 pairs)") == 2  # a line of each
+    assert ran.err.count("not yet known (4 of at least 10 pairs)") == 2  # a line of each
     assert joined(ran.out).count("not yet known 4 of 10 ") == 2  # and a row
     assert "about 1 min 12 s more would probably settle it: --budget 3m" in ran.out
 
@@ -199,7 +205,7 @@ def test_preparation_counts_and_is_shown_with_its_seconds(
     assert "seed" in ran.err
     assert "at most 1:00 in all; preparing took 0:40" in ran.err
     assert "about 1 min 40 s in all; --budget is 1 min" in ran.err
-    assert "not yet known (3 of at least 10 pairs)" in ran.out
+    assert "not yet known (3 of at least 10 pairs)" in ran.err
     assert "1 inconclusive (margin 2%, alpha 0.25%) in 0:58" in ran.out
 
 

@@ -303,7 +303,7 @@ def test_suites_and_probes_are_listed_without_torch() -> None:
 def test_where_torch_is_missing_each_package_is_named_once(
     torchstone: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torchstone.cli.commands.measuring.listing.find_spec", lambda _: None)
+    monkeypatch.setattr("torchstone.api.inspecting.listing.find_spec", lambda _: None)
     listed = json.loads(torchstone("list", "--json").out)
     suites = {each["name"]: each["runs_here"] for each in listed["suites"]}
     assert suites["smoke"] == "no: torch not installed"

@@ -315,7 +315,7 @@ def test_what_was_disturbed_is_neither_red_nor_green(tmp_path: Path) -> None:
             if is_disturbed(row):
                 seen += 1
                 assert row.verdict is Verdict.INCONCLUSIVE
-                assert "disturbed while it was " in row.detail or "not comparable" in row.detail
+                assert "disturbed while " in row.detail or "not comparable" in row.detail
     assert seen > 100
 
 
@@ -370,3 +370,25 @@ def effect(row: Row) -> tuple[object, ...]:
         assert row.metric == ACCURACY
         return verdict, row.blocks, row.new_value, row.base_value
     return verdict, row.blocks, row.new_value, row.base_value, comparable(found.ratio), found.low, found.high
+
+
+def test_files_of_ab_are_judged_by_the_criteria_they_carry_unless_told_otherwise(tmp_path: Path) -> None:
+    chance = random.Random(7)  # noqa: S311  (noise, not secrets)
+    settings, policy = AbSettings(margin=0.04, alpha=0.01, session="session"), comparison_policy("strict")
+    contests = random_contests(chance, settings, policy)
+    base, new = (
+        make_reading(path, [contest.outcome(side, "") for contest in contests], pairing_of(letter, settings))
+        for side, (path, letter) in enumerate((("base.jsonl", "a"), ("new.jsonl", "b")))
+    )
+    said = f"{len(contests)} rows of 'torchstone ab' judged by the criteria that it used: margin 4%, alpha 1%"
+    for result in judge_both(RunPair(base, new), tmp_path) or ():
+        margins = {row.criteria.margin for row in result.rows if row.criteria}
+        assert margins <= {0.04}
+        assert margins or result.report.command == "check"  # which keeps the criteria of tested rows only
+        assert said in " ".join(result.render("text").split())
+    rule = '[[rule]]\nmetric = "abs_latency"\nkind = "ratio_ceiling"\nratio = 1.3\n'
+    for result in judge_both(RunPair(base, new, rule), tmp_path) or ():
+        assert {round(row.criteria.margin, 9) for row in result.rows if row.criteria} <= {0.3}
+        assert "that it used" not in " ".join(result.render("text").split())
+    told = compare_results(CompareRequest(base=(base,), new=(new,), margin=0.1))
+    assert {row.criteria.margin for row in told.rows if row.criteria} == {0.1}

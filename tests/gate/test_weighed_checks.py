@@ -290,7 +290,9 @@ def test_both_sides_that_were_disturbed_are_named() -> None:
     base, new = (reading(name, speedup(1.5), cautions=(busy(),)) for name in "bn")
     result = check(new, base)
     (row,) = result.rows
-    assert row.detail.count("disturbed while it was timed") == 2
+    assert row.detail == (
+        "the baseline and it were disturbed while they were timed: other work had the processor 60% of the time"
+    )
     assert "measure it and the baseline again on a quiet machine" in " ".join(result.render("text").split())
 
 

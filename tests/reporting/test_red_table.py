@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec import structs
+
+import torchstone as product
 from comparison_files import case_of, counts, failed, passed, times, write_run
 from conftest import Command
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import make_caution
 from torchstone.core.records import Case, Measurement, Outcome
+from torchstone.reporting.dialects.styles import render_report
 
 LONG = "a_library_with_a_name_that_leaves_no_room_for_numbers_attention_forward"
 NAMES = (*(f"model_{number:02}" for number in range(22)), f"{LONG}_small", f"{LONG}_large")
@@ -118,3 +124,45 @@ def test_a_case_without_a_namesake_has_no_axes(torchstone: Command, tmp_path: Pa
         write_run(tmp_path, file, [passed("mlp", times(factor), case=case), *slow])
     table = table_of(torchstone("check", "new.jsonl", "--baseline", "base.jsonl").out)
     assert sum(line.startswith("  mlp  ") for line in table) == 1
+
+
+def test_a_reason_that_many_cases_share_is_said_once(torchstone: Command, tmp_path: Path) -> None:
+    busy = (make_caution(CautionKind.BUSY_MACHINE, rate=100.0, share=0.6),)
+    alike = [structs.replace(each, cautions=busy) for each in slower(1.0)]
+    write_run(tmp_path, "base.jsonl", slower(1.0))
+    write_run(tmp_path, "new.jsonl", alike)
+    for command in (
+        ("check", "new.jsonl", "--baseline", "base.jsonl"),
+        ("compare", "base.jsonl", "new.jsonl"),
+    ):
+        ran = torchstone(*command)
+        words = " ".join(ran.out.split())
+        assert ran.code == 1
+        assert (
+            words.count("it was disturbed while it was timed: other work had the processor 60% of the time")
+            == 1
+        )
+        assert words.count("measure it again on a quiet machine") == 1
+        assert f"inconclusive {len(NAMES)} cases" in words
+        assert len(ran.out.splitlines()) < 80
+
+
+def test_undecided_rows_and_their_headline_are_amber_and_red_ones_red(tmp_path: Path) -> None:
+    busy = (make_caution(CautionKind.BUSY_MACHINE, rate=100.0, share=0.6),)
+    first, second, *_ = slower(1.0)
+    write_run(tmp_path, "base.jsonl", [first, second])
+    disturbed = structs.replace(first, cautions=busy)
+    write_run(tmp_path, "undecided.jsonl", [disturbed, second])
+    write_run(tmp_path, "red.jsonl", [disturbed, slower(2.0)[1]])
+    base, undecided, red = (str(tmp_path / f"{name}.jsonl") for name in ("base", "undecided", "red"))
+    text = render_report(product.compare(base, undecided).report, "text", color=True)
+    assert "\x1b[1;33mUNDECIDED" in text
+    assert "\x1b[33minconclusive" in text
+    assert "\x1b[31m" not in text
+    text = render_report(product.compare(base, red).report, "text", color=True)
+    assert "\x1b[1;31mFAIL" in text
+    assert "\x1b[31mregression" in text
+    assert "\x1b[33minconclusive" in text
+    page = product.compare(base, red).html
+    assert '<span class="badge absent">inconclusive</span>' in page
+    assert '<span class="badge fail">regression</span>' in page

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     from torchstone.api.files.report import ReportResult, report
     from torchstone.api.files.show_run import ShowResult, show
     from torchstone.api.inspecting.doctor import DoctorResult, doctor
+    from torchstone.api.inspecting.listing import ListResult, list_benchmarks
     from torchstone.api.judging.accept import AcceptResult, accept
     from torchstone.api.judging.check import CheckResult, check
     from torchstone.api.judging.compare import CompareResult, compare
+    from torchstone.api.keeping.changes import ChangesResult, changes
     from torchstone.api.keeping.flaky import FlakyResult, QuarantineSuggestions, flaky, suggest_quarantine
     from torchstone.api.keeping.history_store import HistoryStore
     from torchstone.api.keeping.record import RecordResult, record
     from torchstone.api.keeping.series import SeriesResult, series
+    from torchstone.api.keeping.triage import GroupResult, Triage, TriageResult
     from torchstone.api.measuring.ab import ab
     from torchstone.api.measuring.ab_result import AbResult
     from torchstone.api.measuring.cachebench import CachebenchResult, cachebench
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from torchstone.api.measuring.selftest import SelftestResult, selftest
     from torchstone.api.quarantine.quarantine_list import Quarantine
     from torchstone.api.quarantine.quarantine_review import QuarantineReview
+    from torchstone.api.repeating.repro import ReproResult, repro
     from torchstone.api.results import RunResult
     from torchstone.api.script import main
     from torchstone.core.cautions import Caution
@@ -53,6 +57,8 @@ _HOMES = {
     "torchstone.api.measuring.run": ("MeasuredRun", "plan", "run", "stream"),
     "torchstone.api.measuring.ab": ("ab",),
     "torchstone.api.measuring.ab_result": ("AbResult",),
+    "torchstone.api.inspecting.listing": ("ListResult", "list_benchmarks"),
+    "torchstone.api.repeating.repro": ("ReproResult", "repro"),
     "torchstone.api.measuring.selftest": ("SelftestResult", "selftest"),
     "torchstone.api.measuring.cachebench": ("CachebenchResult", "cachebench"),
     "torchstone.api.measuring.pr_time": ("PrTimeResult", "pr_time"),
@@ -78,6 +84,8 @@ _HOMES = {
     "torchstone.api.judging.compare": ("CompareResult", "compare"),
     "torchstone.api.explaining.explain": ("ExplainResult", "explain"),
     "torchstone.api.explaining.explain_time": ("TimeExplainResult",),
+    "torchstone.api.keeping.changes": ("ChangesResult", "changes"),
+    "torchstone.api.keeping.triage": ("GroupResult", "Triage", "TriageResult"),
     "torchstone.api.keeping.flaky": (
         "FlakyResult",
         "QuarantineSuggestions",
@@ -105,14 +113,17 @@ __all__ = [
     "CaseMeasured",
     "CaseStarted",
     "Caution",
+    "ChangesResult",
     "CheckResult",
     "CompareResult",
     "ConvertResult",
     "DoctorResult",
     "ExplainResult",
     "FlakyResult",
+    "GroupResult",
     "HistoryStore",
     "InputError",
+    "ListResult",
     "MeasuredRun",
     "Measurement",
     "Notice",
@@ -130,6 +141,7 @@ __all__ = [
     "Reading",
     "RecordResult",
     "ReportResult",
+    "ReproResult",
     "Run",
     "RunResult",
     "SelfCompared",
@@ -138,22 +150,27 @@ __all__ = [
     "ShowResult",
     "TimeExplainResult",
     "TorchstoneError",
+    "Triage",
+    "TriageResult",
     "UsageError",
     "ab",
     "accept",
     "cachebench",
+    "changes",
     "check",
     "compare",
     "convert",
     "doctor",
     "explain",
     "flaky",
+    "list_benchmarks",
     "main",
     "plan",
     "pr_time",
     "read",
     "record",
     "report",
+    "repro",
     "run",
     "selftest",
     "series",

@@ -61,6 +61,8 @@ class CautionKind(StrEnum):
     DTYPES_NOT_MEASURED = "dtypes_not_measured"
     NOT_AVAILABLE_HERE = "not_available_here"
     MISSING_ROWS_IGNORED = "missing_rows_ignored"
+    ADOPTED_DISTURBED = "adopted_disturbed"
+    RECORDED_CRITERIA = "recorded_criteria"
     ENVIRONMENTS_DIFFER = "environments_differ"
     ENVIRONMENTS_DIFFER_ANYWAY = "environments_differ_anyway"
     HIDDEN_VARIABLE = "hidden_variable"
@@ -239,6 +241,14 @@ WORDING = {
     _K.NOT_AVAILABLE_HERE: Wording("not available here, and no baseline expects it: {cases}"),
     _K.MISSING_ROWS_IGNORED: Wording(
         "{rows:count expected row} without a result: ignored by this policy, as by the original script"
+    ),
+    _K.ADOPTED_DISTURBED: Wording(
+        "disturbed while measured: {values:count value} to be written ({cases}), because {what}; later results would be judged by them",
+        "measure again on a quiet machine before accepting",
+    ),
+    _K.RECORDED_CRITERIA: Wording(
+        "{rows:count row} of 'torchstone ab' judged by the criteria that it used: margin {margin:.4g}%, alpha {alpha:.4g}%, each case by itself",
+        "a rule of yours, or --margin or --alpha of compare, takes precedence",
     ),
     _K.ENVIRONMENTS_DIFFER: Wording(
         "{results} and {baseline} come from different environments ({why}): times and memory were not compared; --cross-environment compares them anyway"

@@ -11,7 +11,7 @@ from torchstone.core.run_settings import Settings
 from torchstone.core.vocabulary import DEVICE_COUNTERPARTS, METRICS, SAVED, SCENARIOS
 from torchstone.gate.blocking_policy import Policy
 from torchstone.gate.defaults import USUAL_ALPHA, USUAL_MARGIN
-from torchstone.gate.rules import RuleBook, margin_of, use_own_margin
+from torchstone.gate.rules import RuleBook, is_our_ratio, margin_of, use_own_margin
 
 SAVINGS = METRICS.keys() & {f"{scenario}_{SAVED[0]}" for scenario in SCENARIOS}
 """Metrics that follow from the compile times of two scenarios."""
@@ -115,7 +115,8 @@ class CompareSettings(Struct, frozen=True):
         self, metric: MetricCriteria, base: Measurement, recorded: Criteria | None = None
     ) -> Criteria:
         """Return the criteria for a comparison with a measurement of the base: as asked for, as recorded, or as the rule says."""
-        if recorded and metric.margin is None and self.margin is None and self.alpha is None:
+        is_told = metric.margin is not None or self.margin is not None or self.alpha is not None
+        if recorded and not is_told and (metric.rule is None or is_our_ratio(metric.rule)):
             return recorded
         rule, better, alpha = metric.rule, metric.better, self.level
         if metric.margin is not None:

@@ -5,12 +5,12 @@ Neither can be red or green.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
 from torchstone.core.caution_kinds import CautionKind
-from torchstone.core.cautions import Caution, span_of
+from torchstone.core.cautions import Caution, merged, span_of
 from torchstone.core.details.measurement_details import NO_DETAILS
 from torchstone.core.records import Measurement, Outcome, find_metric
 from torchstone.core.vocabulary import COMPILE_SECONDS, DEVICE_COUNTERPARTS, METRICS, SAVED, Probe
@@ -47,13 +47,21 @@ def is_all_disturbed(outcome: Outcome | None, metric: str) -> bool:
     return outcome is not None and found is not None and steady_part(outcome, found)[0] is None
 
 
-def tell_disturbance(name: str, caution: Caution) -> str:
-    """Return the sentence that says what disturbed a side."""
+def tell_disturbances(found: Mapping[str, Caution]) -> str:
+    """Return what disturbed each side, by its name; in one sentence if it was the same."""
+    if len(merged(found.values())) > 1:
+        return "; ".join(tell_disturbances({name: caution}) for name, caution in found.items())
+    if not found:
+        return ""
+    (caution,) = merged(found.values())
+    who, was, they = (
+        (" and ".join(found), "were", "they were") if len(found) > 1 else (*found, "was", "it was")
+    )
     when = "compiled" if caution.kind is CautionKind.BUSY_WHILE_COMPILING else "timed"
-    return f"{name} disturbed while it was {when}: {_describe(caution)}"
+    return f"{who} {was} disturbed while {they} {when}: {describe_disturbance(caution)}"
 
 
-def _describe(caution: Caution) -> str:
+def describe_disturbance(caution: Caution) -> str:
     """Return what disturbed the timing, in a few words."""
     if caution.kind in {CautionKind.BUSY_MACHINE, CautionKind.BUSY_WHILE_COMPILING}:
         low, high = span_of(caution.numbers["share"])

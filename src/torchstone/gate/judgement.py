@@ -236,11 +236,17 @@ class State(StrEnum):
 
 
 class MetricMean(Struct, frozen=True):
-    """The geometric mean of one metric over the cases that passed on both sides."""
+    """The geometric mean of one metric over the cases that passed on both sides; ``left_out`` are those whose intervals are too wide."""
 
     metric: str
     better: str
     mean: Mean
+    left_out: int = 0
+
+    @property
+    def over(self) -> str:
+        """Return the number of cases: ``3``, or ``3 of 4`` if some were left out."""
+        return f"{self.mean.cases:,}" + (f" of {self.mean.cases + self.left_out:,}" if self.left_out else "")
 
 
 class PassRate(Struct, frozen=True):
@@ -256,12 +262,13 @@ class PassRate(Struct, frozen=True):
 class Overview(Struct, frozen=True):
     """Summary of a comparison of two runs.
 
-    ``environment`` lists how the environments differ; ``is_held_back`` says that numbers were not compared because of that.
+    ``left_out`` is how many rows are in no mean, because their intervals are too wide. ``environment`` lists how the environments differ; ``is_held_back`` says that numbers were not compared because of that.
     """
 
     alpha: float
     matched: int = 0
     means: tuple[MetricMean, ...] = ()
+    left_out: int = 0
     pass_rate: PassRate = PassRate()
     environment: tuple[str, ...] = ()
     is_held_back: bool = False

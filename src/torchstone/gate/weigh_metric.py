@@ -5,15 +5,19 @@ The result has what prevents a comparison, what was disturbed, the evidence, and
 
 from __future__ import annotations
 
+from collections import Counter
+
 from msgspec import Struct, structs
 
 from torchstone.analyze.evidence import VALUE, Comparison, Evidence
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.records import Case, Measurement, Outcome, Reading, Rule
 from torchstone.core.run_settings import Settings
 from torchstone.core.vocabulary import METRICS
 from torchstone.gate.comparable import NOT_COMPARABLE, Comparability, EnvironmentGap, depends_on_environment
 from torchstone.gate.criteria import CompareSettings, Criteria, MetricCriteria, criteria_of_run
-from torchstone.gate.disturbance import find_host_bound, steady_part, tell_disturbance
+from torchstone.gate.disturbance import find_host_bound, steady_part, tell_disturbances
 from torchstone.gate.rules import SHARES
 from torchstone.gate.weigh import are_paired, evidence_of, states_trials, value_of, weigh
 
@@ -36,6 +40,7 @@ class MetricWeigher:
         self._varies: dict[str, bool] = {}
         self._bare_criteria: dict[str, Criteria] = {}
         self.is_held_back = False
+        self._recorded: Counter[tuple[float, float]] = Counter()
 
     def criteria_of(self, metric: str, case: Case) -> MetricCriteria:
         """Return the criteria for a metric; looked up once, unless its rule depends on the case."""
@@ -65,6 +70,8 @@ class MetricWeigher:
         paired = are_paired(before, after)
         recorded = criteria_of_run(settings, after.metric) if paired and settings else None
         criteria = self._settings.criteria_of(metric, before, recorded)
+        if recorded is not None and criteria is recorded:
+            self._recorded[recorded.margin, recorded.alpha] += 1
         if criteria.holds_noise and states_trials(before):
             criteria = structs.replace(criteria, holds_noise=False)
         # Trials that took turns on one machine differ only in what is compared.
@@ -78,6 +85,13 @@ class MetricWeigher:
         if not paired and (host_bound := find_host_bound(base.outcome, new.outcome, after.metric)):
             criteria = structs.replace(criteria, host_bound=host_bound)
         return weigh(*evidence, alpha=criteria.alpha, obstacle=obstacle), criteria
+
+    def recorded_cautions(self) -> list[Caution]:
+        """Return what to say about rows that were judged by the criteria of the session that measured them."""
+        return [
+            make_caution(CautionKind.RECORDED_CRITERIA, rows=rows, margin=100 * margin, alpha=100 * alpha)
+            for (margin, alpha), rows in self._recorded.items()
+        ]
 
     def _are_bare(self, base: MeasuredSide, new: MeasuredSide) -> bool:
         """Return whether both sides are single numbers of other tools, about which nothing else is said: large tables have only these."""
@@ -122,13 +136,13 @@ class MetricWeigher:
 
 def _steady_parts(base: MeasuredSide, new: MeasuredSide) -> tuple[Measurement, Measurement, str]:
     """Return the undisturbed trials of both sides; say what disturbed a side that has none."""
-    parts, found = list[Measurement](), list[str]()
-    for side, name in ((base, "the baseline was"), (new, "it was")):
+    parts, found = list[Measurement](), dict[str, Caution]()
+    for side, name in ((base, "the baseline"), (new, "it")):
         steady, caution = steady_part(side.outcome, side.measurement)
         parts.append(steady or side.measurement)
         if steady is None and caution is not None:
-            found.append(tell_disturbance(name, caution))
-    return parts[0], parts[1], "; ".join(found)
+            found[name] = caution
+    return parts[0], parts[1], tell_disturbances(found)
 
 
 def _no_share(rule: Rule | None, base: Evidence, new: Evidence) -> str:

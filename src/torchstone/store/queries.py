@@ -58,7 +58,7 @@ def find_series(connection: Database, query: SeriesQuery) -> Iterator[Series]:
         if case is not None and wants(str(name)) and _is_chosen(query.machines, str(machine)):
             key = SeriesKey(case, str(name), str(machine), *map(str, method))
             metric = METRICS.get(str(name)) or reported_metric(str(name), str(unit), str(better) or "lower")
-            points = _read_points(connection, "points", "p.series_id = ?", (series_id,), query)
+            points = read_points(connection, "points", "p.series_id = ?", (series_id,), query)
             if points:
                 yield Series(_int(series_id), key, metric, points)
     if wants(ACCURACY):
@@ -71,16 +71,17 @@ def _find_statuses(connection: Database, cases: dict[int, Case], query: SeriesQu
         for machine_id, machine in machines:
             if _is_chosen(query.machines, str(machine)):
                 given = (case_id, machine_id)
-                points = _read_points(
+                points = read_points(
                     connection, "outcomes", "p.case_id = ? AND p.machine_id = ?", given, query
                 )
                 if points:
                     yield Series(0, SeriesKey(case, ACCURACY, str(machine)), METRICS[ACCURACY], points)
 
 
-def _read_points(
+def read_points(
     connection: Database, table: str, where: str, given: tuple[Value, ...], query: SeriesQuery
 ) -> tuple[SeriesPoint, ...]:
+    """Return the points of a series, or the outcomes of a case, that a condition selects."""
     is_status = table == "outcomes"
     values = "t.name, 0, 0, NULL" if is_status else "p.value, p.samples, p.trials, p.spread"
     statuses = " LEFT JOIN statuses t ON t.id = p.status_id" if is_status else ""

@@ -30,29 +30,30 @@ from torchstone.store.raw_data import RunDetails, decode_details, decode_samples
 from torchstone.store.stored import StoredRun
 
 _IN_ORDER = " ORDER BY v.position, v.id, r.id"
-_STORED = (
+STORED_RUNS = (
     "SELECT r.id, r.digest, r.name, v.name, v.commit_hash, r.branch, v.position, r.attempt, r.finished, r.measured_at,"
     " r.recorded_at, r.source, r.format, r.outcome_count, r.point_count, r.pinned, e.torch FROM runs r"
     " JOIN revisions v ON v.id = r.revision_id JOIN environments e ON e.id = r.environment_id"
 )
+"""Selects runs ``r`` with their revisions ``v``; ``stored_run`` makes a record of a row."""
 
 
 def list_runs(connection: Database) -> list[StoredRun]:
     """Return all runs, in the order of revisions."""
-    return [_stored(row) for row in connection.query(_STORED + _IN_ORDER)]
+    return [stored_run(row) for row in connection.query(STORED_RUNS + _IN_ORDER)]
 
 
 def find_runs(connection: Database, name: str) -> list[StoredRun]:
     """Return the runs of this name, number or revision, in the order of revisions; a commit may be shortened to seven digits."""
     if name.isascii() and name.isdecimal() and len(name) < 10:
-        by_number = connection.query(f"{_STORED} WHERE r.id = ?", (int(name),))
+        by_number = connection.query(f"{STORED_RUNS} WHERE r.id = ?", (int(name),))
         if by_number:
-            return [_stored(by_number[0])]
-    found = connection.query(f"{_STORED} WHERE r.name = ? OR v.name = ?{_IN_ORDER}", (name, name))
+            return [stored_run(by_number[0])]
+    found = connection.query(f"{STORED_RUNS} WHERE r.name = ? OR v.name = ?{_IN_ORDER}", (name, name))
     if not found and len(name) >= 7:
         last = name + "\U0010ffff"
-        found = connection.query(f"{_STORED} WHERE v.name >= ? AND v.name < ?{_IN_ORDER}", (name, last))
-    return [_stored(row) for row in found]
+        found = connection.query(f"{STORED_RUNS} WHERE v.name >= ? AND v.name < ?{_IN_ORDER}", (name, last))
+    return [stored_run(row) for row in found]
 
 
 def find_run(connection: Database, name: str) -> StoredRun:
@@ -69,7 +70,8 @@ def find_run(connection: Database, name: str) -> StoredRun:
     return found[0]
 
 
-def _stored(row: Row) -> StoredRun:
+def stored_run(row: Row) -> StoredRun:
+    """Return a row of STORED_RUNS as a record."""
     values = list(row)
     values[8] = bool(values[8])
     return StoredRun(*values)
@@ -175,11 +177,16 @@ def _as_named(outcome: Outcome, renames: Mapping[tuple[str, str], str]) -> Outco
 
 def _with_samples(outcome: Outcome, points: list[_StoredPoint]) -> Outcome:
     """Return an outcome with the samples that are stored beside its details."""
-    by_key = {(point.metric, point.method): point.data for point in points}
+    by_key = {(point.metric, point.method): point for point in points}
     measurements = []
     for each in outcome.measurements:
-        data = by_key.get((each.metric, method_of(each)))
-        measurements.append(each if data is None else structs.replace(each, samples=decode_samples(data)))
+        point = by_key.get((each.metric, method_of(each)))
+        if point is not None and point.data is not None:
+            measurements.append(structs.replace(each, samples=decode_samples(point.data)))
+        elif point is not None and not each.samples and point.value is not None:  # its samples were pruned
+            measurements.append(_measurement(point))
+        else:
+            measurements.append(each)
     return structs.replace(outcome, measurements=tuple(measurements))
 
 
@@ -202,7 +209,10 @@ def _summarised(
 
 
 def _measurement(point: _StoredPoint) -> Measurement:
-    """Return a measurement of one number, which stands for its trials."""
+    """Return a measurement of one number, which stands for its trials; of its samples, if they are kept."""
+    if point.data is not None:
+        given = details_of(point.metric, point.unit, point.better, point.method)
+        return Measurement(point.metric, decode_samples(point.data), None if given == NO_DETAILS else given)
     details = structs.replace(
         details_of(point.metric, point.unit, point.better, point.method),
         spread=point.spread,

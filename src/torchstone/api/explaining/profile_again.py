@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from torchstone.api.measuring.consent import Ask, trust_run
+from torchstone.api.measuring.consent import Ask
 from torchstone.api.measuring.events import RunWatcher
-from torchstone.core.environments import differences, unknowns
+from torchstone.api.repeating.again import open_again
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Outcome, Reading
 from torchstone.core.vocabulary import PASSED
 from torchstone.measure.measuring import settings_of_run
-from torchstone.measure.runner import check_axes_stated, environment_of, survey_again
-from torchstone.measure.session import Session
 from torchstone.measure.supervisor import WorkerLimits
-from torchstone.measure.survey_replies import check_devices
 
 BUDGET = 2.0
 """Seconds of timing before the profile: hints compare the time of the device with that of whole calls."""
@@ -33,16 +30,7 @@ def measure_profile(reading: Reading, case: Case, watcher: RunWatcher, *, trust:
         repeat=None,
         budget=BUDGET,
     )
-    trust_run(settings, [case.suite], [case], trust=trust, ask=ask, say=watcher.say)
-    with Session(settings.start, settings.cache, watcher.say) as session:
-        with watcher.busy("loading torch and inspecting the machine"):
-            session.start_workers([settings.sources[case.suite]], [case.variant.device])
-            found = survey_again(run, [case.suite], session)
-            check_devices([case.variant.device], found)
-            check_axes_stated([case], found, path)
-        now = environment_of(found, settings)
-        for caution in (*differences(now, run.environment), *map(str, unknowns(now, run.environment))):
-            watcher.say(f"caution: changed since the run: {caution}")
+    with open_again(reading, [case], settings, watcher, trust=trust, ask=ask) as session:
         limits = WorkerLimits(settings.timeout, settings.memory_limit)
         with watcher.showing(structs.replace(run, plan=(case,), outcomes=())):
             outcomes = list(session.supervisor(settings, limits, watcher).execute([case]))

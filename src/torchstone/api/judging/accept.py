@@ -20,8 +20,9 @@ from torchstone.api.judging.accept_request import (
 from torchstone.api.judging.past_runs import check_false_alarms, learn_from, read_past
 from torchstone.api.requests import Path, Sources, make_request
 from torchstone.api.showing import show_html, show_text
-from torchstone.baselines.changes import Change
+from torchstone.baselines.disturbed_values import disturbed_cautions
 from torchstone.baselines.propose import Proposal, propose
+from torchstone.baselines.proposed_changes import Change
 from torchstone.baselines.row_changes import AdoptionOptions
 from torchstone.core.cautions import Caution, merged
 from torchstone.core.disk import make_folder, replace_text
@@ -149,7 +150,7 @@ def propose_for_folder(request: AcceptRequest) -> AcceptResult:
         sum(each.unadded for each in proposals),
         {},
     )
-    cautions = tuple(dict.fromkeys(caution for file in files for caution in file.cautions))
+    cautions = merged(caution for file in files for caution in file.cautions)
     return AcceptResult(request.baseline, "", "", together, cautions, files)
 
 
@@ -162,7 +163,8 @@ def propose_adoption(adoption: Adoption, repeats: Sequence[Reading] = ()) -> Acc
         caution for each in readings for caution in unknowns(each.run.environment, baseline.run.environment)
     )
     own = (caution for reading in (*readings, baseline) for caution in reading.cautions)
-    cautions = (*own, *merged(unknown), *past_cautions)
+    disturbed = disturbed_cautions(proposal.adopted, [*readings, *repeats], baseline.kind, proposal.text)
+    cautions = (*own, *merged(unknown), *past_cautions, *disturbed)
     return AcceptResult(baseline.path, baseline.kind, adoption.text, proposal, cautions)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchstone.api.judging.accept_request import Adoption, require_place_for_margins
 from torchstone.api.measuring.consent import Ask, refuse
 from torchstone.api.measuring.events import EventWatcher, OnEvent, RunWatcher
-from torchstone.api.measuring.repeats import check_repeats, measure_again
+from torchstone.api.repeating.repeats import check_repeats, measure_again
 from torchstone.baselines.propose import find_repeatable
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Reading

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date
@@ -130,7 +131,7 @@ def _judge(request: CheckRequest, conditions: Conditions) -> Report:
     """Read all files, and judge them."""
     readings = read_inputs(request.results, request.kind, request.axes)
     require_results(readings, request.kind)
-    expected = [_read_baseline(each, readings, request) for each in request.baselines]
+    expected = [read_baseline(each, readings, request) for each in request.baselines]
     chosen, selected = select_pair(readings, expected, request.only)
     results = merge(chosen)
     if request.only and not any(reading.run.plan for reading in (*chosen, *selected)):
@@ -161,15 +162,19 @@ def _judge(request: CheckRequest, conditions: Conditions) -> Report:
     return Report(judgement, context)
 
 
-def _read_baseline(given: Input, readings: Sequence[Reading], request: CheckRequest) -> Reading:
+def read_baseline(given: Input, readings: Sequence[Reading], request: CheckRequest) -> Reading:
     """Read a baseline: a file, or ``history``, which is in a store."""
-    if isinstance(given, str) and given.partition(":")[0] == HISTORY:  # start-up: only this needs a store
+    if is_history(given):  # start-up: only this needs a store
         history = import_module("torchstone.api.keeping.history_baseline")
-        if history.is_history(given):
-            asked = history.HistoryRequest(given, tuple(readings), request.store, request.config)
-            found: Reading = history.read_history(asked)
-            return found
+        asked = history.HistoryRequest(str(given), tuple(readings), request.store, request.config)
+        found: Reading = history.read_history(asked)
+        return found
     return read_input(given, request.baseline_kind)
+
+
+def is_history(given: Input) -> bool:
+    """Return whether a baseline names the history rather than a file."""
+    return isinstance(given, str) and given.partition(":")[0] == HISTORY and not os.path.exists(given)
 
 
 def probes_of(readings: Sequence[Reading]) -> dict[str, frozenset[str]]:

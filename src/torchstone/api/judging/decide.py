@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from torchstone.api.judging.check import CheckResult, check_results
+from torchstone.api.judging.check import CheckResult, check_results, is_history, read_baseline
 from torchstone.api.judging.check_request import CheckRequest
 from torchstone.api.measuring.events import RunWatcher
 from torchstone.api.measuring.run_request import RunRequest
@@ -18,7 +17,7 @@ from torchstone.core.records import Case, Outcome, Reading, Run
 from torchstone.core.run_settings import Settings
 from torchstone.core.text.units import clock_text, count_of
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.baseline import HISTORY, Baseline
+from torchstone.gate.baseline import Baseline
 from torchstone.gate.comparable import NOT_COMPARABLE
 from torchstone.gate.disturbance import is_all_disturbed
 from torchstone.gate.judgement import Row
@@ -38,7 +37,7 @@ class Judging(Struct, frozen=True):
 
 
 def plan_judging(request: RunRequest) -> Judging | None:
-    """Return how a run is to be judged; None if it has no baseline. Every baseline is read, so that a bad one is refused before anything is measured."""
+    """Return how a run is to be judged; None if it has no baseline. Every file is read, so that a bad one is refused before anything is measured."""
     if not request.baselines and not request.decide:
         return None
     baselines = list_baselines(request.baselines or load_config(None).baselines)
@@ -46,20 +45,15 @@ def plan_judging(request: RunRequest) -> Judging | None:
         raise UsageError(
             "--decide requires a baseline", advice="add --baseline FILE, or set one in torchstone.toml"
         )
-    for each in baselines:
-        if isinstance(each, str) and each.partition(":")[0] == HISTORY and not os.path.exists(each):
-            advice = f"record the run, then judge it: torchstone check RUNFILE --baseline {each}"
-            raise UsageError(
-                f"--baseline {each}: only 'torchstone check' judges by the history", advice=advice
-            )
-    read = tuple(read_input(each) for each in baselines)
+    read = tuple(each if is_history(each) else read_input(each) for each in baselines)
     within = (request.decide_within or USUAL_SECONDS) if request.decide else None
-    return Judging(CheckRequest(baselines=read, policy=request.policy), within)
+    return Judging(CheckRequest(baselines=read, policy=request.policy, store=request.store), within)
 
 
-def refuse_unmatched(judging: Judging, planned: Run) -> None:
-    """Raise an error if no planned case has a row in any baseline: nothing would be judged."""
-    baselines = [read_input(each) for each in judging.request.baselines]
+def match_plan(judging: Judging, planned: Run) -> Judging:
+    """Return how a run of this plan is to be judged: the history is read for its cases. Raise an error if no planned case has a row in any baseline."""
+    results = (Reading("", "run", planned, ()),)
+    baselines = [read_baseline(each, results, judging.request) for each in judging.request.baselines]
     rows = Baseline(baselines)
     if not any(rows.find(case) for case in planned.plan):
         names = ", ".join(names_of(judging.request.baselines))
@@ -68,6 +62,7 @@ def refuse_unmatched(judging: Judging, planned: Run) -> None:
             f"{names}: no row is for any of the {count_of(len(planned.plan), 'planned case')}",
             advice=f"is it the right baseline? It has {there}, the plan has {planned.plan[0].id}",
         )
+    return structs.replace(judging, request=structs.replace(judging.request, baselines=tuple(baselines)))
 
 
 def judge_run(judging: Judging, path: str, run: Run, outcomes: Sequence[Outcome]) -> CheckResult:

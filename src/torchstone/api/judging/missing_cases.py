@@ -70,7 +70,7 @@ def _with_command(row: Row, runs: Sequence[Reading]) -> Row:
 
 def _with_trials(row: Row, runs: Sequence[Reading]) -> Row:
     """Return an undecided row with the command that measures it; how many trials it takes is known when the row is shown."""
-    words = next(filter(None, (_run_words(row.case, reading.run) for reading in runs)), None)
+    words = next(filter(None, (run_words(row.case, reading.run) for reading in runs)), None)
     if words is None:
         return row
     return structs.replace(row, remarks=structs.replace(row.remarks, measure=join_words(words)))
@@ -85,13 +85,13 @@ def find_command(case: Case, reading: Reading) -> str:
     run = reading.run
     if case in run.plan:
         return join_words(("torchstone", "repro", reading.path, case.id))
-    words = _run_words(case, run)
+    words = run_words(case, run)
     if words and run.settings.trials:
         words += ["--trials", str(run.settings.trials)]
     return join_words(words)
 
 
-def _run_words(case: Case, run: Run) -> list[str]:
+def run_words(case: Case, run: Run) -> list[str]:
     """Return the words of a ``run`` command for a case; none if it is not known what to run."""
     targets = _targets(case, run)
     if not targets or not is_plain(case.benchmark):

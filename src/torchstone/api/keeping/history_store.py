@@ -10,7 +10,7 @@ from torchstone.api.keeping.record import RecordOptions, RecordRequest, RecordRe
 from torchstone.api.keeping.series import SeriesOptions, SeriesRequest, SeriesResult, find_all
 from torchstone.api.requests import Path, Sources, Texts, make_request, take
 from torchstone.api.results import RunResult
-from torchstone.api.value_checks import check_count
+from torchstone.api.value_checks import MOST_DAYS, check_count
 from torchstone.core.config import find_store
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.text.redaction import redact
@@ -27,9 +27,6 @@ from torchstone.store.upkeep.verifying import Verification, verify
 
 if TYPE_CHECKING:
     from typing import Unpack
-
-
-MOST_DAYS = 100_000
 
 
 def _run_name(run: str | int) -> str:
@@ -58,7 +55,7 @@ class HistoryStore:
         return record_results(make_request(RecordRequest, given))
 
     def load(self, results: Sources, **options: Unpack[RecordOptions]) -> RecordResult:
-        """Record many files, each thousand in a transaction of its own."""
+        """Record many files, a thousand in each transaction."""
         given = {**options, "results": results, "store": self._location, "in_batches": True}
         return record_results(make_request(RecordRequest, given))
 

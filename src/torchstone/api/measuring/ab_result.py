@@ -17,7 +17,7 @@ from torchstone.api.requests import take
 from torchstone.api.showing import show_rows
 from torchstone.core.text.units import count_of, duration_text, format_change, format_value
 from torchstone.core.vocabulary import ACCURACY, Verdict
-from torchstone.gate.judgement import Row
+from torchstone.gate.judgement import Row, State
 from torchstone.measure.ab.budget import budget_option
 from torchstone.measure.ab.contest import METRICS, AbSettings
 from torchstone.measure.rescue import Loss
@@ -101,6 +101,12 @@ class AbResult(JudgedResult, frozen=True):
         if not any(case.could_measure for case in self.cases):
             return NOTHING_MEASURED
         return self.judgement.exit_code
+
+    @property
+    def state(self) -> State:
+        """Whether the comparison is a pass, undecided, or a failure; undecided if nothing could be measured."""
+        nothing = not any(case.could_measure for case in self.cases)
+        return State.UNDECIDED if nothing else self.judgement.state
 
     @property
     def headline(self) -> str:

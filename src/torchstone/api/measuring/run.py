@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from torchstone.api.judging.check import CheckResult
-from torchstone.api.judging.decide import Judging, decide_run, judge_run, plan_judging, refuse_unmatched
+from torchstone.api.judging.decide import Judging, decide_run, judge_run, match_plan, plan_judging
 from torchstone.api.measuring.consent import Ask, refuse, trust_artifacts, trust_run
 from torchstone.api.measuring.events import EventWatcher, OnEvent, RunWatcher
 from torchstone.api.measuring.exports import refuse_taken, write_run_files
@@ -264,7 +264,7 @@ def _begin(
         check_artifacts(settings, planned.plan)
         check_plan(planned)
         if judging:
-            refuse_unmatched(judging, planned)
+            judging = match_plan(judging, planned)
         session.trusts_artifacts = trust_artifacts(
             settings, planned.plan, trust=request.trust, ask=ask, say=watcher.say
         )
@@ -313,6 +313,7 @@ def _resume(
     judging = plan_judging(request)
     journal, reading = reopen_journal(request.resume, watcher.say)
     begun = reading.run
+    judging = match_plan(judging, begun) if judging else None
     with closing(journal):
         settings = with_limits(settings_of_run(begun, reading.path), request)
         if request.decide and not settings.looks:

@@ -80,6 +80,7 @@ class RunRequest(CaseRequest, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     ``csv``, ``v3`` and ``ddp_json`` name further files to write; ``resume`` is a run file to finish, with its own settings.
     With ``baselines``, the results are judged by a ``policy``; with ``decide``, what is red or undecided is measured again for up to ``decide_within`` seconds.
+    ``store`` is that of the baseline ``history``.
     """
 
     probes: tuple[str, ...] = ()
@@ -118,6 +119,7 @@ class RunRequest(CaseRequest, frozen=True, kw_only=True, forbid_unknown_fields=T
     policy: str = ""
     decide: bool = False
     decide_within: float | None = None
+    store: str = ""
 
 
 class RunOptions(CaseOptions, total=False):
@@ -159,10 +161,11 @@ class RunOptions(CaseOptions, total=False):
     policy: str
     decide: bool
     decide_within: float
+    store: str
 
 
 RESUMABLE = frozenset(
     {"resume", "trust", "csv", "raw_cells", "v3", "ddp_json", "jobs", "timeout", "memory_limit"}
-    | {"baselines", "policy", "decide", "decide_within"}
+    | {"baselines", "policy", "decide", "decide_within", "store"}
 )
 """Fields that may be set when a run is resumed; all others are in its file."""

@@ -41,7 +41,7 @@ OPTIONS = (
         Option("--a", "a", "KEY=VALUE", f"Settings of side A: {KEYS}. Repeatable. An unspecified side uses your working tree.", multiple=True),
         Option("--b", "b", "KEY=VALUE", "Settings of side B, with the same keys.", multiple=True),
         Option("--bench-from", "bench_from", "PLACE", "a, b or worktree: where both sides take the benchmark files from. By default each side has its own, and one that lacks a file takes it from the other, or from the working tree.", choices=PLACES),
-        Option("--metric", "metric", "METRIC", "latency (default): time of a compiled call; on an accelerator, in which the device is busy. wall: by the wall clock. compile: time of a cold compile.", choices=tuple(METRICS)),
+        Option("--metric", "metric", "METRIC", "latency (default): time of a compiled call; on an accelerator, the time that the device is busy. wall: the same by the wall clock. compile: time of a cold compile.", choices=tuple(METRICS)),
         Option("--recompile", "recompile", "", "Compile from scratch in every trial. By default, all trials of a side share a compile cache."),
     ),
     *in_section(

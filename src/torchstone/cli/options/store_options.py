@@ -25,7 +25,7 @@ REVISION_FROM = Option(
     "--revision-from",
     "revision_from",
     "REGEX",
-    "Where the revision is in the path of a file: its first group, such as 'perf_(.*).csv' (default: the first commit or date).",
+    "Find the revision in the path of each file: the first group of this expression, such as 'perf_(.*).csv' (default: the first commit or date).",
     section=HISTORY,
 )
 BRANCH = Option(

@@ -19,6 +19,7 @@ from torchstone.api.measuring.ab_result import (
     pairs_text,
 )
 from torchstone.cli.terminal.ab_interval import draw_interval
+from torchstone.cli.terminal.background import in_background
 from torchstone.cli.terminal.output import make_live
 from torchstone.cli.terminal.run_display import Display
 from torchstone.cli.terminal.tables import print_table, print_wrapped
@@ -27,9 +28,11 @@ from torchstone.core.records import Case
 from torchstone.core.text.safe_text import escape_line
 from torchstone.core.text.units import clock_text, count_of, duration_text, format_share
 from torchstone.core.vocabulary import Verdict
+from torchstone.gate.judgement import State
 from torchstone.measure.ab.budget import Budget
 from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.reporting.dialects.case_label import Labels
+from torchstone.reporting.views.report_view import exit_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -53,22 +56,16 @@ def _repeating(what: str) -> Iterator[None]:
     if sys.stderr.isatty():
         yield
         return
-    done = threading.Event()
 
-    def run() -> None:
+    def run(done: threading.Event) -> None:
         began, later = time.monotonic(), itertools.count(2 * _REPEATS[-1], _REPEATS[-1])
         for after in itertools.chain(_REPEATS, later):
             if done.wait(began + after - time.monotonic()):
                 return
             sys.stderr.write(f"{printable(what)} ... {after:.0f} s\n")
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
+    with in_background(run):
         yield
-    finally:
-        done.set()
-        thread.join()
 
 
 class AbDisplay(Display):
@@ -76,7 +73,7 @@ class AbDisplay(Display):
 
     def __init__(self, *, is_result_printed: bool = True) -> None:
         super().__init__()
-        # Standard output is reserved for the report if that is not text.
+        # Standard output is for the report: its first line is the headline, or it is no text at all.
         self.stream = sys.stdout if is_result_printed else sys.stderr
         self._contests: Sequence[Contest] = ()
         self._settings = AbSettings()
@@ -126,7 +123,7 @@ class AbDisplay(Display):
     def _say_verdict(self, contest: Contest) -> None:
         self._told_at = time.monotonic()
         count = f"[{self._done:>{len(str(self._total))}}/{self._total}] "
-        print(f"{count}{self.line(contest)}", flush=True, file=self.stream)
+        print(f"{count}{self.line(contest)}", flush=True, file=sys.stderr)
 
     def line(self, contest: Contest) -> str:
         """Return a case and its state as a line: ``mlp inference  regression  +5.1% [+3.2%, +7.4%]  9 pairs``."""
@@ -238,14 +235,30 @@ def _looks_otherwise(case: CaseOfBoth) -> bool:
     return abs(after / before / case.effect.ratio - 1) > _NOTICED
 
 
+def exit_words(result: AbResult) -> str:
+    """Return the exit code and the reason for it; a pass has only its policy."""
+    judgement = result.judgement
+    if result.losses:
+        return f"a run file was lost while it was written: exit code {result.exit_code}"
+    if result.exit_code != judgement.exit_code:
+        return f"nothing could be measured: exit code {result.exit_code}"
+    blocking = [row for row in judgement.rows if row.blocks]
+    if blocking and all(row.verdict in {Verdict.MISSING, Verdict.NEW} for row in blocking):
+        blocked = f"blocks {count_of(len(blocking), 'case')} that only one side has"
+        return f"{judgement.policy.title} {blocked}: exit code {judgement.exit_code}"
+    return exit_text(judgement)
+
+
 def print_result(result: AbResult) -> None:
-    """Print the final table, regressions first."""
+    """Print the headline, with the exit code and the reason for it; then the final table, regressions first."""
     settings = result.settings
     rows = [[each.verdict.value, each.name, *cells_of(each, settings)] for each in result.cases]
     judged = f"margin {format_share(settings.margin)}, alpha {format_share(settings.alpha)}"
-    print()
-    title = f"{result.headline} ({judged}) in {clock_text(result.seconds)}"
-    print_table(["", "case", "B against A", "pairs", "A", "B"], rows, title=title)
+    if sys.stdout.isatty():
+        print()
+    summary = f"{result.headline} ({judged}) in {clock_text(result.seconds)}"
+    print_wrapped(f"{result.state}: {summary}; {exit_words(result)}")
+    print_table(["", "case", "B against A", "pairs", "A", "B"], rows, title="")
     if any(map(_looks_otherwise, result.cases)):
         print_wrapped(
             "A and B are medians over all pairs; the change is measured within pairs, so it can differ from B/A"
@@ -255,3 +268,5 @@ def print_result(result: AbResult) -> None:
             print_wrapped(f"{case.verdict}: {case.name}: {printable(case.reason, 400)}")
     if result.advice:
         print_wrapped(result.advice)
+    elif result.state is State.UNDECIDED and result.exit_code == result.judgement.exit_code:
+        print_wrapped("a larger --budget or --margin may decide what is undecided")

@@ -7,11 +7,8 @@ from torchstone.cli.terminal.ab_display import AbDisplay, print_result
 from torchstone.cli.terminal.show import Shown, print_report, write_reports
 from torchstone.cli.terminal.tables import print_wrapped
 from torchstone.core.errors import printable
-from torchstone.core.text.units import count_of
-from torchstone.core.vocabulary import Verdict
-from torchstone.gate.judgement import Judgement, State
+from torchstone.gate.judgement import Judgement
 from torchstone.reporting.dialects.styles import HTML
-from torchstone.reporting.views.report_view import exit_text
 
 
 def show_result(result: AbResult, display: AbDisplay, shown: Shown) -> None:
@@ -43,19 +40,3 @@ def _say_quarantine(judgement: Judgement) -> None:
         print(
             f"could be released from quarantine: {printable(release.case.name)} ({printable(release.entry.place)})"
         )
-
-
-def say_exit_code(result: AbResult, display: AbDisplay) -> None:
-    """Explain the exit code of a judgement that is no pass; other commands do so in their headline."""
-    judgement = result.judgement
-    if judgement.state is State.PASS or result.exit_code != judgement.exit_code:
-        return  # a file that was lost, or a comparison without any measurement, is explained where it happens
-    blocking = [row for row in judgement.rows if row.blocks]
-    if blocking and all(row.verdict in {Verdict.MISSING, Verdict.NEW} for row in blocking):
-        blocked = f"blocks {count_of(len(blocking), 'case')} that only one side has"
-        text = f"{judgement.policy.title} {blocked}: exit code {judgement.exit_code}"
-    elif judgement.state is State.UNDECIDED:
-        text = f"{exit_text(judgement)}; a larger --budget or --margin may decide them"
-    else:
-        text = exit_text(judgement)
-    print_wrapped(text, display.stream)

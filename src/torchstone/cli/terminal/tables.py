@@ -39,6 +39,9 @@ _STYLES = {
     "hold": "magenta",
     "expired": "red",
     "active": "green",
+    "regression": "red",
+    "inconclusive": "yellow",
+    "improvement": "green",
 }
 
 

@@ -62,7 +62,7 @@ def check_against_baseline(results: Results, baseline: Baseline, conditions: Con
             row.outcome.status != NOT_AVAILABLE or conditions.policy.is_upstream
         ):  # else nothing is expected of it
             tally.add(check.missing_rows(row))
-    cautions = [*check.comparability.cautions(), *check.metric_rows.near_edge_cautions()]
+    cautions = [*check.comparability.cautions(), *check.metric_rows.cautions()]
     return tally.finish(results, baseline, cautions)
 
 

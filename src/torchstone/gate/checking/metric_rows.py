@@ -16,7 +16,7 @@ from torchstone.gate.checking.near_edges import NearEdge, find_near_limit, near_
 from torchstone.gate.checking.tally import Tally
 from torchstone.gate.comparable import NOT_COMPARABLE, Comparability, EnvironmentGap, depends_on_environment
 from torchstone.gate.criteria import CompareSettings, Criteria
-from torchstone.gate.disturbance import steady_part, tell_disturbance
+from torchstone.gate.disturbance import steady_part, tell_disturbances
 from torchstone.gate.judge import judge, judge_alone
 from torchstone.gate.judgement import DRAFT, Conditions, Row, Ruling
 from torchstone.gate.rules import (
@@ -222,7 +222,7 @@ class MetricRows:
             return JudgedNumber(comparison, judge(comparison, rule, self._policy, found.metric))
         steady, caution = steady_part(checked.outcome, found)
         if steady is None and caution is not None:
-            why = tell_disturbance("it was", caution)
+            why = tell_disturbances({"it": caution})
             return JudgedNumber(comparison, Ruling(Verdict.INCONCLUSIVE, detail=why))
         side, _ = evidence_of(steady or found, steady or found, measured=checked.files.is_measured)
         return JudgedNumber(comparison, judge_alone(side, rule, self._policy, self._settings.level))
@@ -255,9 +255,9 @@ class MetricRows:
         comparison = weigh(value_of(wanted), value_of(found), obstacle=obstacle)
         return JudgedNumber(comparison, judge(comparison, rule, self._policy, found.metric, wanted.margin))
 
-    def near_edge_cautions(self) -> list[Caution]:
-        """Return the cautions about values that passed, but are close to their limit."""
-        return near_edge_cautions(self._near_edges)
+    def cautions(self) -> list[Caution]:
+        """Return the cautions about values that passed, but are close to their limit, and about recorded criteria."""
+        return [*near_edge_cautions(self._near_edges), *self._weigher.recorded_cautions()]
 
 
 def failure_reason(outcome: Outcome) -> str:

@@ -75,10 +75,12 @@ class _Comparing:
         self._refuse_nothing_compared(drafts)
         policy, alpha = self._settings.policy, self._settings.level
         rows = judge_together(drafts, policy, alpha)
+        means, left_out = mean_effects(rows, alpha)
         overview = Overview(
             alpha,
             len(self._pairs),
-            tuple(mean_effects(rows, alpha)),
+            tuple(means),
+            left_out,
             count_passing(self._pairs),
             tuple(environment_differences(self._base, self._new)),
             self._weigher.is_held_back,
@@ -86,6 +88,7 @@ class _Comparing:
         cautions = [
             *file_cautions(self._base, self._new),
             *self._counters.cautions(),
+            *self._weigher.recorded_cautions(),
             *only_new_cautions(self._only_new, self._only_new_probes),
         ]
         return Judgement(policy, rows, cautions, overview=overview)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from torchstone.analyze.ratio_interval import mean_effect
@@ -11,6 +12,7 @@ from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.environments import differences, unknowns
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Outcome, matches_metric
+from torchstone.core.text.intervals import is_too_wide
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import ACCURACY, PASSED
 from torchstone.formats.merge import is_same_run
@@ -19,19 +21,31 @@ from torchstone.gate.criteria import CompareSettings
 from torchstone.gate.judgement import MetricMean, Row
 
 
-def mean_effects(rows: Sequence[Row], alpha: float) -> list[MetricMean]:
-    """Return the geometric mean of each metric with noise, over the cases that passed on both sides."""
+def mean_effects(rows: Sequence[Row], alpha: float) -> tuple[list[MetricMean], int]:
+    """Return the geometric mean of each metric with noise, over the cases that passed on both sides, and how many rows were left out.
+
+    A ratio whose interval is too wide is in no mean.
+    """
     ratios: dict[str, list[float]] = {}
     better: dict[str, str] = {}
+    left_out = Counter[str]()
     for row in rows:
         is_count = row.rule is not None and row.rule.kind == "count"
         if row.comparison is None or row.criteria is None or is_count:
             continue
         ratio = row.ratio
         if ratio and ratio > 0 and _has_passed(row.base) and _has_passed(row.new):
+            found = row.comparison
+            if found.p_value is not None and is_too_wide(ratio, (found.low, found.high)):
+                left_out[row.metric] += 1
+                continue
             ratios.setdefault(row.metric, []).append(ratio)
             better.setdefault(row.metric, row.criteria.better)
-    return [MetricMean(metric, better[metric], mean_effect(found, alpha)) for metric, found in ratios.items()]
+    means = [
+        MetricMean(metric, better[metric], mean_effect(kept, alpha), left_out[metric])
+        for metric, kept in ratios.items()
+    ]
+    return means, left_out.total()
 
 
 def _has_passed(outcome: Outcome | None) -> bool:

@@ -8,7 +8,7 @@ from torchstone.core.records import Case
 from torchstone.core.text.units import count_of
 from torchstone.gate.judgement import Overview, Row
 from torchstone.reporting.dialects.markdown_page import LimitedPage, code, escape, make_table, table_head
-from torchstone.reporting.views.comparison_rows import describe_mean
+from torchstone.reporting.views.comparison_rows import describe_mean, left_out_text
 from torchstone.reporting.views.effects import EffectTable, make_effect_tables
 from torchstone.reporting.views.report_view import ReportView, percent
 
@@ -19,10 +19,12 @@ def add_overview(page: LimitedPage, overview: Overview) -> None:
         confidence = percent(1 - overview.alpha)
         head = ["geometric mean, new/base", "better", "ratio", f"{confidence} interval", "cases"]
         rows = [
-            [code(each.metric, in_table=True), each.better, *describe_mean(each.mean), f"{each.mean.cases:,}"]
+            [code(each.metric, in_table=True), each.better, *describe_mean(each.mean), each.over]
             for each in overview.means
         ]
         page.add(make_table([head, *rows]) + "\n")
+    if note := left_out_text(overview):
+        page.add(f"{note}\n\n")
     rate = overview.pass_rate
     if not rate.cases or rate.new == rate.base == rate.cases:
         return

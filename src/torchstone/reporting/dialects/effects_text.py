@@ -10,7 +10,7 @@ from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.judgement import Overview, Row
 from torchstone.reporting.dialects.text_page import INDENT, TextPage, cut
-from torchstone.reporting.views.comparison_rows import ORDER, describe_mean
+from torchstone.reporting.views.comparison_rows import ORDER, describe_mean, left_out_text
 from torchstone.reporting.views.effects import has_effect, is_unchanged, short_effect
 from torchstone.reporting.views.report_view import ReportView, percent, quarantine_reason
 
@@ -42,7 +42,9 @@ def overview_lines(report: ReportView, overview: Overview, page: TextPage) -> It
         for each in overview.means:
             ratio, between = describe_mean(each.mean)
             name = cut(printable(each.metric), 31)
-            yield f"  {name:<32}{each.better:<8}{ratio:>7}  {between:<19}{each.mean.cases:>6,}"
+            yield f"  {name:<32}{each.better:<8}{ratio:>7}  {between:<19}{each.over:>6}"
+    if note := left_out_text(overview):
+        yield f"  {note}"
     rate = overview.pass_rate
     if rate.cases and (rate.new < rate.cases or rate.base < rate.cases):
         yield ""

@@ -56,7 +56,12 @@ def _overview_after(overview: Overview, judgement: Judgement) -> dict[str, objec
     rate = overview.pass_rate
     return {
         "geometric_means": [
-            {"metric": each.metric, "better": each.better, **msgspec.to_builtins(each.mean)}
+            {
+                "metric": each.metric,
+                "better": each.better,
+                **msgspec.to_builtins(each.mean),
+                "left_out": each.left_out,
+            }
             for each in overview.means
         ],
         "pass_rate": {

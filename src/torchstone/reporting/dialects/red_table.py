@@ -41,6 +41,17 @@ def group_causes(rows: Sequence[Row]) -> list[RedGroup]:
     return [RedGroup(found[0], tuple(found[1:])) for found in groups.values()]
 
 
+def group_reasons(report: ReportView, groups: Sequence[RedGroup]) -> list[list[RedGroup]]:
+    """Group the findings that no further trials can decide and that have the same next step: their reason is said once."""
+    alike: dict[str | int, list[RedGroup]] = {}
+    for number, group in enumerate(groups):
+        row = group.lead
+        can_be_settled = row.verdict is not Verdict.INCONCLUSIVE or row.ruling.levels is not None
+        step = "" if can_be_settled else report.row_text(row).instead
+        alike.setdefault(step or number, []).append(group)
+    return list(alike.values())
+
+
 def red_lines(report: ReportView, groups: Sequence[RedGroup], page: TextPage) -> Iterator[str]:
     """Yield a table of red rows for each verdict: case, metric, actual, expected, and the change with its interval.
 

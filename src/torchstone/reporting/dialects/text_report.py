@@ -10,8 +10,8 @@ from torchstone.core.errors import printable
 from torchstone.core.quarantine_entries import QuarantineEntry
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.judgement import RoundTable, Row
-from torchstone.reporting.dialects.red_table import group_causes, red_lines
+from torchstone.gate.judgement import RoundTable, Row, State
+from torchstone.reporting.dialects.red_table import RedGroup, group_causes, group_reasons, red_lines
 from torchstone.reporting.dialects.text_page import INDENT, TextPage
 from torchstone.reporting.views.report_view import ReportView, quarantine_reason, without_evidence_text
 
@@ -19,6 +19,7 @@ MOST_RED = 10  # blocks of several lines; the table above them has a line for ea
 FEW_RED = 3  # so many blocks need no table
 ALL_RED = "--report json=FILE and --report junit=FILE list all"
 MOST_OTHERS = 20
+MOST_NAMES = 6
 _ALWAYS = frozenset({"planned", "judged", "red"})
 """The counts that are shown even if they are 0."""
 _OTHERS = {
@@ -63,16 +64,38 @@ def _red(report: ReportView, red: Sequence[Row], page: TextPage) -> Iterator[str
     if len(groups) > FEW_RED:
         yield ""
         yield from red_lines(report, groups, page)
-    for group in groups[:MOST_RED]:
+    blocks = group_reasons(report, groups)
+    for alike in blocks[:MOST_RED]:
         yield ""
-        yield from _red_block(report, group.lead, group.parts, page)
-    if (left := len(groups) - MOST_RED) > 0:
+        if len(alike) > 1:
+            yield from _undecided_block(report, alike, page)
+        else:
+            yield from _red_block(report, alike[0].lead, alike[0].parts, page)
+    if (left := sum(map(len, blocks[MOST_RED:]))) > 0:
         yield ""
         yield from page.wrap(f"... and {left:,} more red rows; {ALL_RED}", "", "  ")
 
 
+def _undecided_block(report: ReportView, alike: Sequence[RedGroup], page: TextPage) -> Iterator[str]:
+    """Yield the cases that nothing but one reason leaves undecided: the reason once, and the commands of all."""
+    leads = [group.lead for group in alike]
+    names = [printable(report.name_of(lead.case)) for lead in leads]
+    yield f"{page.paint(f'{Verdict.INCONCLUSIVE:<12}', 'yellow')} {page.paint(count_of(len(alike), 'case'), 'bold')}"
+    more = f", and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    yield from page.wrap(", ".join(names[:MOST_NAMES]) + more, " " * INDENT, " " * (INDENT + 2))
+    details = {row.detail for group in alike for row in (group.lead, *group.parts)}
+    example = "" if len(details) == 1 else f"for example, {leads[0].metric} of {names[0]}: "
+    yield from page.wrap(f"{example}{leads[0].detail}", " " * INDENT, " " * (INDENT + 2))
+    texts = [report.row_text(lead) for lead in leads]
+    label = page.paint(f"{'reproduce':<10}", "dim")
+    for text in texts[:MOST_NAMES]:
+        yield from page.wrap_command(text.repro, f"  {label} ")
+    yield from _fields({"next step": texts[0].instead}, page)
+
+
 def _headline(report: ReportView, page: TextPage) -> list[str]:
-    color = "red" if report.judgement.exit_code else "green" if report.is_pass else "yellow"
+    is_failure = report.judgement.state is State.FAIL
+    color = "red" if is_failure else "green" if report.is_pass else "yellow"
     return [page.paint(line, "bold", color) for line in page.wrap(report.headline, "", "  ")]
 
 
@@ -112,10 +135,13 @@ def _counts(summary: dict[str, int], page: TextPage) -> Iterator[str]:
 def _red_block(report: ReportView, row: Row, parts: Sequence[Row], page: TextPage) -> Iterator[str]:
     words = report.row_text(row)
     name = page.paint(printable(report.name_of(row.case)), "bold")
-    yield f"{page.paint(f'{row.verdict:<12}', 'red')} {name}"
+    color = "yellow" if row.verdict is Verdict.INCONCLUSIVE else "red"
+    yield f"{page.paint(f'{row.verdict:<12}', color)} {name}"
     yield from page.wrap(words.finding, " " * INDENT, " " * (INDENT + 2))
+    told = {row.detail}
     for part in parts:
-        is_said = part.detail == row.detail
+        is_said = part.detail in told
+        told.add(part.detail)
         shown = structs.replace(part, ruling=structs.replace(part.ruling, detail="")) if is_said else part
         yield from page.wrap(report.finding_of(shown), " " * INDENT, " " * (INDENT + 2))
     yield from _fields({"case": printable(row.case.id, 400), **dict(words.facts)}, page)

@@ -108,12 +108,13 @@ def _finding(finding: CaseFinding) -> Markup:
 
 
 def verdict_badge(verdict: Verdict, *, blocks: bool) -> Markup:
-    """Render the verdict, marked if it blocks."""
+    """Render the verdict, red if it blocks; an undecided one is amber, whatever the policy makes of it."""
     calm = {
         **dict.fromkeys((Verdict.PASS, Verdict.SAME, Verdict.IMPROVEMENT), "ok"),
         Verdict.EXPECTED_FAILURE: "skip",
     }
-    kind = "fail" if blocks else calm.get(verdict, "absent")
+    is_red = blocks and verdict is not Verdict.INCONCLUSIVE
+    kind = "fail" if is_red else calm.get(verdict, "absent")
     return element("span", verdict.value, class_=f"badge {kind}")
 
 

@@ -48,11 +48,11 @@ def fit_page(page: Page) -> tuple[Page, list[Markup]]:
     return (page if len(lines) == len(page.shown) else keep_rows(page, len(lines))), lines
 
 
-def render_page(page: Page, lines: Sequence[Markup] | None = None) -> str:
-    """Render the page. ``lines`` are the table rows, if already rendered."""
+def render_page(page: Page, lines: Sequence[Markup] | None = None, above: Markup = NOTHING) -> str:
+    """Render the page. ``lines`` are the table rows, if already rendered; ``above`` is put before its head."""
     if lines is None:
         page, lines = fit_page(page)
-    body = (_header(page), element("main", _sections(page, lines), id="main"))
+    body = (above, _header(page), element("main", _sections(page, lines), id="main"))
     return render_document(title_of(page), body, REPORT + FLAME if page.explained or page.times else REPORT)
 
 

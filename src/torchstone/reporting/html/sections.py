@@ -289,7 +289,7 @@ def _folded_list(items: Sequence[Markup]) -> Markup:
 def _regression(row: CaseRow, finding: CaseFinding) -> Markup:
     link = link_row(row)
     text = finding.words.finding if finding.words else finding.metric
-    return element("p", verdict_badge(finding.verdict, blocks=True), " ", link, " ", text)
+    return element("p", verdict_badge(finding.verdict, blocks=finding.blocks), " ", link, " ", text)
 
 
 def _failure_group(trouble: FailureGroup) -> Markup:

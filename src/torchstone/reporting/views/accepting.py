@@ -97,16 +97,8 @@ def _advise_on_undecided(row: Row) -> str:
     if row.decided_by:
         return f"nothing: {row.decided_by} decides, because the host decides this wall time"
     if row.ruling.levels is None:
-        if row.new and find_disagreement(row.base, row.new):
-            return "find out why its trials differ, and measure it again: torchstone show RUNFILE CASE has their logs"
-        disturbed = [
-            name
-            for name, outcome in (("it", row.new), ("the baseline", row.base))
-            if is_all_disturbed(outcome, row.metric)
-        ]
-        if disturbed and not row.detail.startswith(NOT_COMPARABLE):
-            both = " and ".join(disturbed)
-            return f"measure {both} again on a quiet machine: a disturbed time decides nothing"
+        if advice := advise_on_unjudged(row, "the baseline"):
+            return advice
         if row.detail == NO_INTERVAL or (row.new and row.new.why_left_out(row.metric)):
             return "measure it again"
         return "measure it as the baseline was measured, or judge it by a baseline of its own"
@@ -121,6 +113,20 @@ def _advise_on_undecided(row: Row) -> str:
     trials = trials_needed(row, more)
     seconds = f", about {clock_text(duration / len(found.new.values) * trials)}" if duration else ""
     return f"measure it with --trials {trials}{seconds}, or run with --decide"
+
+
+def advise_on_unjudged(row: Row, base: str) -> str:
+    """Return what to do about a row that was disturbed, or whose trials disagree; empty for any other. ``base`` names the other side."""
+    if row.verdict is not Verdict.INCONCLUSIVE or row.ruling.levels is not None or row.decided_by:
+        return ""
+    if row.new and find_disagreement(row.base, row.new):
+        return "find out why its trials differ, and measure it again: torchstone show RUNFILE CASE has their logs"
+    disturbed = [
+        name for name, outcome in (("it", row.new), (base, row.base)) if is_all_disturbed(outcome, row.metric)
+    ]
+    if not disturbed or row.detail.startswith(NOT_COMPARABLE):
+        return ""
+    return f"measure {' and '.join(disturbed)} again on a quiet machine: a disturbed time decides nothing"
 
 
 def trials_needed(row: Row, more: int) -> int:

@@ -11,12 +11,14 @@ from msgspec import Struct
 
 from torchstone.analyze.ratio_interval import Mean
 from torchstone.core.records import Case, FilePlace
+from torchstone.core.text.intervals import is_too_wide
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words, simple_command
 from torchstone.core.text.units import count_of, format_number
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.defaults import USUAL_ALPHA
 from torchstone.gate.judgement import Judgement, Overview, Row, State
+from torchstone.reporting.views.accepting import advise_on_unjudged
 from torchstone.reporting.views.names import Names
 from torchstone.reporting.views.report_view import (
     RowText,
@@ -163,9 +165,9 @@ class CompareReport(Struct, frozen=True, dict=True):
             ("certainty", describe_certainty(row, self.overview.alpha)),
             ("at", ", base ".join(str(place) for place in places if place)),
         )
-        return RowText(
-            self.finding_of(row), tuple(fact for fact in facts if fact[1]), repro_command(row, self)
-        )
+        instead = advise_on_unjudged(row, "BASE") if row.blocks else ""
+        shown = tuple(fact for fact in facts if fact[1])
+        return RowText(self.finding_of(row), shown, repro_command(row, self), instead=instead)
 
     def place_of(self, row: Row) -> FilePlace:
         """Return the line of the new result, or of the base if there is no new one."""
@@ -225,9 +227,18 @@ def _p_text(value: float) -> str:
 
 
 def describe_mean(mean: Mean) -> tuple[str, str]:
-    """Return a geometric mean and its confidence interval as text."""
+    """Return a geometric mean and its confidence interval as text; a mean that is too uncertain is not quoted."""
     between = "" if mean.cases < 2 else f"{_four(mean.low)} to {_four(mean.high)}"
+    if mean.cases > 1 and is_too_wide(mean.ratio, (mean.low, mean.high)):
+        return "unknown", between
     return _four(mean.ratio), between
+
+
+def left_out_text(overview: Overview) -> str:
+    """Return how many rows are in no mean; empty if all are."""
+    if not overview.left_out:
+        return ""
+    return f"left out of the means: {count_of(overview.left_out, 'row')} with an interval wider than 50%"
 
 
 def _four(ratio: float) -> str:

@@ -18,6 +18,8 @@ _COUNTED = (
     "points",
     "outcomes",
     "samples",
+    "changes",
+    "change_groups",
 )
 
 

@@ -10,6 +10,7 @@ from torchstone.core.text.units import count_of
 from torchstone.store.database.connection import Database, Value
 from torchstone.store.database.schema import TABLES
 from torchstone.store.raw_data import decode_details, decode_samples
+from torchstone.store.upkeep.verifying_changes import find_wrong_changes
 
 _RAW: tuple[tuple[str, Callable[[bytes], object]], ...] = (
     ("samples", decode_samples),
@@ -37,7 +38,7 @@ def verify(connection: Database) -> Verification:
     with connection.reading():
         if not problems:  # a damaged file may fail at any query
             problems = [*_find_orphans(connection), *_find_partial_runs(connection), *_find_wrong(connection)]
-            problems += _find_unreadable(connection)
+            problems += [*_find_unreadable(connection), *find_wrong_changes(connection)]
         ((runs,),) = connection.query("SELECT count(*) FROM runs")
         ((points,),) = connection.query("SELECT count(*) FROM points")
     return Verification(connection.place, tuple(problems), int(runs or 0), int(points or 0))

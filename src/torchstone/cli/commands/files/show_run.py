@@ -23,7 +23,7 @@ OPTIONS = (
 
 
 def show_run(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
-    """Show a run again, or all about one CASE.
+    """Show a run, or everything about one CASE.
 
     RUNFILE is a run file, finished or not, or results in any other format
     that torchstone reads. Prints the lines and the summary that 'torchstone

@@ -209,7 +209,7 @@ def check_entries(
     path: str,
     version: str | None,
 ) -> int:
-    """Find entries that have expired, match nothing, or can be released.
+    """Find entries that are expired, unused, or no longer needed.
 
     RESULTS are files in any format, one for each repeat of a run: an entry
     can be released if its cases passed in all of them. The exit code is 1 if

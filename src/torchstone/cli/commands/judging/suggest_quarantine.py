@@ -37,6 +37,7 @@ from torchstone.history.flaky_cases import POINTS
     "style",
     type=click.Choice(["text", "json"]),
     default="text",
+    metavar="STYLE",
     help="text or json (default: text).",
 )
 def suggest_command(
@@ -54,7 +55,7 @@ def suggest_command(
 
     A case is flaky if it failed and passed again at least twice in its last
     runs in the store. An entry can be removed if its cases have passed so
-    often in a row that this is no chance.
+    often in a row that chance does not explain it.
 
     \b
     Examples:

@@ -53,7 +53,7 @@ def show_info(runs: bool, store: str) -> int:
     print(
         f"{count_of(counts['runs'], 'run')} ({info.pinned:,} pinned, {info.unfinished:,} unfinished) of"
         f" {count_of(counts['revisions'], 'revision')}, {count_of(counts['cases'], 'case')},"
-        f" {counts['series']:,} series, {count_of(counts['points'], 'point')}"
+        f" {counts['series']:,} series, {count_of(counts['points'], 'point')}, {count_of(counts['changes'], 'change')}"
     )
     print(f"{_bytes(info.size)} on disk, {_bytes(info.raw_bytes)} of it raw samples and details")
     if info.last_recorded:
@@ -89,7 +89,7 @@ def _list_runs(kept: HistoryStore) -> None:
 
 @store_command.command("prune")
 @click.option(
-    "--days", type=int, default=DAYS, metavar="N", help=f"Keep raw data for this long (default: {DAYS})."
+    "--days", type=int, default=DAYS, metavar="N", help=f"Keep raw data for this many days (default: {DAYS})."
 )
 @click.option("--apply", is_flag=True, help="Remove it. Without this option, nothing is changed.")
 @_store_option
@@ -112,6 +112,8 @@ def prune_store(days: int, apply: bool, store: str) -> int:
     )
     if found.kept:
         print(f"kept: {count_of(found.kept, 'pinned run')}")
+    if found.around:
+        print(f"kept: {count_of(found.around, 'measurement')} near a change")
     if not found.is_applied and found.runs:
         print("nothing was changed; add --apply to remove it")
     return 0
@@ -141,7 +143,9 @@ def pin_run(run: str, reason: str, release: bool, store: str) -> int:
 @click.argument("run")
 @_store_option
 def remove_run(run: str, store: str) -> int:
-    """Remove RUN with all its points, for example one that was measured wrongly.
+    """Remove RUN with all its points.
+
+    Use it for a run that was measured wrongly.
 
     \b
     Example:
@@ -209,7 +213,7 @@ def copy_store(target: str, store: str) -> int:
 
 
 def load_files(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
-    """Record many FILES, each thousand in a transaction of its own.
+    """Record many FILES, a thousand at a time.
 
     For an archive: folders are searched to their end. If a file cannot be
     read, the thousands before it are kept, and running the command again

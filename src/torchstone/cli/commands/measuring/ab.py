@@ -14,7 +14,7 @@ from torchstone.cli.options.ab_options import OPTIONS
 from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.requests import make_request
 from torchstone.cli.terminal.ab_display import AbDisplay, make_ab_display
-from torchstone.cli.terminal.ab_result import say_exit_code, show_result
+from torchstone.cli.terminal.ab_result import show_result
 from torchstone.cli.terminal.show import Shown, parse_reports, refuse_misnamed
 from torchstone.core.errors import UsageError
 from torchstone.core.text.units import count_of, some_of
@@ -83,7 +83,6 @@ def _measure(execution: AbExecution, shown: Shown, display: AbDisplay) -> int:
         if isinstance(stopped, CannotMeasureError):
             raise
         return code
-    say_exit_code(result, display)
     say_losses(execution.journals)
     return result.exit_code
 

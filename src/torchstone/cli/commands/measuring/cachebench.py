@@ -31,7 +31,7 @@ OPTIONS = (
     Option("--output", "output", "FILE", "JSON file to write; the run file is written next to it.", writes=FILE),
     Option("--size", "size", "SIZE", "full (default; takes minutes per model on a CPU), or small: models shrunk to run in seconds.", choices=SIZES),
     Option("--threads", "threads", "N", "Threads of torch (default: torch's own choice).", parse=parse_count),
-    Option("--timeout", "timeout", "TIME", "End a start that takes longer (default: 30m).", parse=parse_seconds),
+    Option("--timeout", "timeout", "TIME", "End a process that takes longer (default: 30m).", parse=parse_seconds),
     Option("--explain", "explain", "", "Print why graphs were not served from a cache."),
 )  # fmt: skip
 
@@ -48,7 +48,7 @@ def run_cachebench(_arguments: tuple[str, ...], **values: Any) -> int:  # noqa: 
 
     The full size is meant for an accelerator. On a CPU, a call takes between
     seconds and a minute (BertForMaskedLM: about 50 s on two busy cores), and
-    each start makes five: expect 10 minutes per model and repeat, and more
+    each process makes five: expect 10 minutes per model and repeat, and more
     for training. With --size small, expect about 10 seconds.
 
     'torchstone run --probe compile_cache' can do more: any benchmark, saved

@@ -145,12 +145,10 @@ def _alerts(report: CompareReport) -> Iterable[str]:
 
 
 def _mean_cells(each: MetricMean) -> tuple[str, ...]:
-    """Return metric, direction, mean, interval and cases; a mean that is too uncertain is not quoted."""
-    mean = each.mean
-    ratio, between = describe_mean(mean)
-    too_wide = mean.cases > 1 and is_too_wide(mean.ratio, (mean.low, mean.high))
-    shown = "not known yet" if too_wide else ratio
-    return each.metric, f"{each.better} is better", shown, between, count_of(mean.cases, "case")
+    """Return metric, direction, mean, interval and cases."""
+    ratio, between = describe_mean(each.mean)
+    cases = f"{each.over} cases" if each.left_out else count_of(each.mean.cases, "case")
+    return each.metric, f"{each.better} is better", ratio, between, cases
 
 
 def _make_sections(report: CompareReport) -> Iterable[RowSection]:

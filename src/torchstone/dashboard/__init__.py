@@ -1,0 +1,1 @@
+"""The dashboard: pages about a store, served live or written as static files."""
