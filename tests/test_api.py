@@ -27,7 +27,9 @@ COMMAND_IN_PYTHON = {
     "list": "list_benchmarks",
     "pr-time": "pr_time",
     "quarantine": "Quarantine",
+    "site": "make_site",
     "store": "HistoryStore",
+    "triage": "Triage",
 }
 """The commands whose function or class has another name."""
 CAPABILITIES = {
@@ -48,7 +50,7 @@ CAPABILITIES = {
         "convert",
     ),
     *("ab", "selftest", "cachebench", "pr_time", "main", "record", "series"),
-    *("flaky", "suggest_quarantine"),
+    *("flaky", "suggest_quarantine", "changes"),
 }
 HOSTILE = "<script>alert(1)</script>"
 

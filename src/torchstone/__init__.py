@@ -29,12 +29,14 @@ if TYPE_CHECKING:
         CaseMeasured,
         CaseStarted,
         Caution,
+        ChangesResult,
         CheckResult,
         CompareResult,
         ConvertResult,
         DoctorResult,
         ExplainResult,
         FlakyResult,
+        GroupResult,
         HistoryStore,
         InputError,
         ListResult,
@@ -64,10 +66,13 @@ if TYPE_CHECKING:
         ShowResult,
         TimeExplainResult,
         TorchstoneError,
+        Triage,
+        TriageResult,
         UsageError,
         ab,
         accept,
         cachebench,
+        changes,
         check,
         compare,
         convert,
@@ -90,9 +95,11 @@ if TYPE_CHECKING:
         suggest_quarantine,
     )
     from torchstone.dashboard.serving import serve
+    from torchstone.dashboard.static_site import SiteResult, make_site
     from torchstone.define.benchmarks import Benchmark, Check, Suite, Work, benchmark
     from torchstone.define.counted import Counted, counted
     from torchstone.define.custom_metrics import metric
+    from torchstone.integrations.notify import NotifyResult, notify
 
 __version__ = "0.1.0"
 
@@ -105,6 +112,7 @@ __all__ = [
     "CaseMeasured",
     "CaseStarted",
     "Caution",
+    "ChangesResult",
     "Check",
     "CheckResult",
     "CompareResult",
@@ -113,12 +121,14 @@ __all__ = [
     "DoctorResult",
     "ExplainResult",
     "FlakyResult",
+    "GroupResult",
     "HistoryStore",
     "InputError",
     "ListResult",
     "MeasuredRun",
     "Measurement",
     "Notice",
+    "NotifyResult",
     "Outcome",
     "PairMeasured",
     "PhaseEntered",
@@ -140,9 +150,12 @@ __all__ = [
     "SelftestResult",
     "SeriesResult",
     "ShowResult",
+    "SiteResult",
     "Suite",
     "TimeExplainResult",
     "TorchstoneError",
+    "Triage",
+    "TriageResult",
     "UsageError",
     "Work",
     "__version__",
@@ -150,6 +163,7 @@ __all__ = [
     "accept",
     "benchmark",
     "cachebench",
+    "changes",
     "check",
     "compare",
     "convert",
@@ -159,7 +173,9 @@ __all__ = [
     "flaky",
     "list_benchmarks",
     "main",
+    "make_site",
     "metric",
+    "notify",
     "plan",
     "pr_time",
     "read",
@@ -179,8 +195,12 @@ _DEFINING = {
     **dict.fromkeys(("Benchmark", "Check", "Suite", "Work", "benchmark"), "torchstone.define.benchmarks"),
     **dict.fromkeys(("Counted", "counted"), "torchstone.define.counted"),
     "metric": "torchstone.define.custom_metrics",
+    **dict.fromkeys(("NotifyResult", "notify"), "torchstone.integrations.notify"),
 }
-_SHOWING = {"serve": "torchstone.dashboard.serving"}
+_SHOWING = {
+    **dict.fromkeys(("SiteResult", "make_site"), "torchstone.dashboard.static_site"),
+    "serve": "torchstone.dashboard.serving",
+}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  (a function or a class, loaded on first use)

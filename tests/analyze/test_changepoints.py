@@ -294,3 +294,8 @@ def test_the_newest_pass_rate_is_provisional() -> None:
 def test_numpy_is_loaded_only_when_changes_are_looked_for() -> None:
     code = "import sys, torchstone.analyze.changepoints; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_level_that_returns_is_two_changes_of_a_short_series(seed: int) -> None:
+    assert indices(find_changes(noisy_levels([(12, 30), (13, 45), (13, 30)], seed, 0.03))) == [12, 25]

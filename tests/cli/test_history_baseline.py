@@ -15,6 +15,9 @@ from conftest import Command
 from stored_runs import EPYC, opened, recorded, run_of
 from torchstone.core.records import Outcome, Run
 from torchstone.core.run_file import encode_run
+from torchstone.history.causes.stored_groups import read_groups
+from torchstone.history.update import bring_up_to_date
+from torchstone.store.database.connection import Database
 
 STORE = ".torchstone/history.db"
 
@@ -37,7 +40,28 @@ def history(torchstone: Command, tmp_path: Path) -> Command:
             *(run_at(n, 1.0, breaks=3) for n in range(1, 31)),
             *(run_at(n, 1.2) for n in range(31, 46)),
         )
+        bring_up_to_date(database)
+        decide(database, "expected")
     return torchstone
+
+
+def decide(database: Database, state: str) -> None:
+    """Decides the same about all groups."""
+    for group in read_groups(database):
+        names = (
+            "group_id",
+            "state",
+            "reason",
+            "link",
+            "owner",
+            "author",
+            "at",
+            "is_automatic",
+            "duplicate_of",
+        )
+        ((newest,),) = database.query("SELECT max(id) FROM triage_events")
+        row = ((newest or 0) + 1, group.id, state, "", "", "", "", "2026-11-19T00:00:00Z", 0, None)
+        database.insert("triage_events", ("id", *names), [row])
 
 
 def judge(
@@ -137,6 +161,40 @@ def test_what_is_not_in_the_history_is_told(history: Command, tmp_path: Path) ->
         assert (ran.code, told in ran.err) == (2, True), ran.err
     ran = history("check", "new.jsonl", "--baseline", "history:main", "--store", "none.db")
     assert (ran.code, "none.db: there is no store" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("state", "low", "high"),
+    [
+        ("acknowledged", 0.99, 1.01),
+        ("expected", 1.19, 1.21),
+        ("wontfix", 1.19, 1.21),
+        ("noise", 1.0, 1.21),
+    ],
+)
+def test_what_was_decided_about_a_change_chooses_the_reference(
+    history: Command, tmp_path: Path, state: str, low: float, high: float
+) -> None:
+    with opened(str(tmp_path / STORE)) as database:
+        decide(database, state)
+    _, rows = judge(history, tmp_path, run_at(99, 1.2, branch="mine"), "--baseline", "history:main")
+    assert low <= rows["net", "abs_latency"]["expected"] <= high
+    is_red = rows["net", "abs_latency"]["verdict"] == "regression"
+    assert is_red == (state == "acknowledged")
+
+
+def test_a_status_that_fails_since_an_open_regression_is_not_expected(
+    history: Command, tmp_path: Path
+) -> None:
+    with opened(str(tmp_path / STORE)) as database:
+        recorded(database, *(run_at(n, 1.2, status="timeout") for n in (46, 47)))
+    run = run_at(99, 1.2, status="timeout", branch="mine")
+    _, rows = judge(history, tmp_path, run, "--baseline", "history:main")
+    assert {row["verdict"] for (name, _), row in rows.items() if name == "other"} == {"regression"}
+    with opened(str(tmp_path / STORE)) as database:
+        decide(database, "expected")
+    _, rows = judge(history, tmp_path, run, "--baseline", "history:main")
+    assert "regression" not in {row["verdict"] for (name, _), row in rows.items() if name == "other"}
 
 
 def test_a_red_row_says_how_its_level_becomes_the_baseline(history: Command, tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ from torchstone.store.stored import StoredRun
 
 
 class RecentSeries(Struct, frozen=True):
-    """The points of a series in some runs, in the order of revisions."""
+    """The points of a series in some runs, in the order of revisions; ``runs`` has the run of each."""
 
+    id: int
+    runs: tuple[int, ...]
     case: Case
     metric: str
     machine: str
@@ -26,10 +28,14 @@ class RecentSeries(Struct, frozen=True):
 
 
 class RecentPoints(Struct, frozen=True):
-    """What some runs have: series, and the last status of each case on each machine, with the place of its run among them."""
+    """What some runs have: series, and the last status of each case on each machine, with the place of its run among them.
+
+    ``case_ids`` are the ids of all cases.
+    """
 
     series: tuple[RecentSeries, ...]
     statuses: dict[tuple[Case, str], tuple[str, int]]
+    case_ids: dict[Case, int] = {}
 
 
 def read_recent(database: Database, runs: Sequence[StoredRun]) -> RecentPoints:
@@ -54,7 +60,9 @@ def read_recent(database: Database, runs: Sequence[StoredRun]) -> RecentPoints:
         key = cases[case_id], str(machine)
         if key not in statuses or statuses[key][1] < places[run_id]:
             statuses[key] = str(status), places[run_id]
-    return RecentPoints(tuple(_read_series(database, cases, found)), statuses)
+    numbers = {case: number for number, case in cases.items()}
+    ids = [run.id for run in runs]
+    return RecentPoints(tuple(_read_series(database, cases, found, ids)), statuses, numbers)
 
 
 def _read_cases(database: Database) -> dict[int, Case]:
@@ -65,7 +73,7 @@ def _read_cases(database: Database) -> dict[int, Case]:
 
 
 def _read_series(
-    database: Database, cases: dict[int, Case], found: dict[int, list[tuple[int, float]]]
+    database: Database, cases: dict[int, Case], found: dict[int, list[tuple[int, float]]], runs: Sequence[int]
 ) -> list[RecentSeries]:
     rows = database.query(
         "SELECT s.id, s.case_id, m.name, m.unit, m.better, a.name, s.counter, s.start_method, s.cache, s.definition"
@@ -73,6 +81,8 @@ def _read_series(
     )
     return [
         RecentSeries(
+            number,
+            tuple(runs[place] for place, _ in sorted(found[number])),
             cases[case_id],
             metric,
             machine,

@@ -2,7 +2,7 @@
 
 The median absolute deviation of x[t + k] - x[t] estimates the spread around a level without knowing the levels. Neighbours (k = 1) of
 an autocorrelated series are alike, and would make its noise look small: the noise is the larger of that at
-lag 1 and that at lags 6 to 10.
+lag 1 and that at lags 6 to 10. In a short series with two changes, most of these pairs would span a change: its lags are 2 to 4.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 LAGS = (6, 7, 8, 9, 10)
+LAGS_IF_SHORT = (2, 3, 4)
+SHORT = 64
+"""With fewer points, a series is short."""
 FEWEST = 16
 """Fewer points have lag 1 only."""
 _QUANTILES = ((0.5, 0.6745), (0.6, 0.8416), (0.7, 1.0364), (0.8, 1.2816), (0.9, 1.6449), (0.95, 1.96))
@@ -26,7 +29,9 @@ def estimate_noise(rows: Floats) -> tuple[Floats, Floats]:
     near = _spread_at(rows, 1)
     far = near
     if rows.shape[1] >= FEWEST:
-        far = np.median([_spread_at(rows, lag) for lag in LAGS], axis=0)
+        is_short = rows.shape[1] < SHORT
+        lags = LAGS_IF_SHORT if is_short else LAGS
+        far = np.median([_spread_at(rows, lag, is_centred=not is_short) for lag in lags], axis=0)
     for row in np.flatnonzero((near <= 0) | (far <= 0)):
         spread = _spread_with_ties(rows[row])
         near[row] = max(near[row], spread)
@@ -34,9 +39,9 @@ def estimate_noise(rows: Floats) -> tuple[Floats, Floats]:
     return near, np.maximum(near, far)
 
 
-def _spread_at(rows: Floats, lag: int) -> Floats:
+def _spread_at(rows: Floats, lag: int, *, is_centred: bool = True) -> Floats:
     moved = rows[:, lag:] - rows[:, :-lag]
-    moved = np.abs(moved - middle(moved)[:, None])
+    moved = np.abs(moved - middle(moved)[:, None] if is_centred else moved)
     return np.asarray(middle(moved) / (_QUANTILES[0][1] * np.sqrt(2)), dtype=np.float64)
 
 

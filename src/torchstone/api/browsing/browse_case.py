@@ -28,8 +28,9 @@ from torchstone.store.browsing.newest_outcomes import KnownCase, read_known_case
 from torchstone.store.browsing.run_pages import FilterCount
 from torchstone.store.stored import SeriesPoint
 
-CASE_FILTERS = ("metric", "second", "series", "machine", "branch", "since", "by")
+CASE_FILTERS = ("metric", "second", "series", "machine", "branch", "since", "by", "all")
 _SHOWN = 20
+_MOST_CHARTS = 8
 
 
 def browse_case(
@@ -43,7 +44,8 @@ def browse_case(
     chosen, second, told = choose_series(series, filters)
     machine = chosen.machine if chosen else filters.machine or _machine_of(browsing, known, branch)
     outcomes = _since(read_outcomes_of_case(database, known.id, machine, branch.name or ""), filters)
-    charts = [_chart(browsing, each, outcomes, branch, filters) for each in (chosen, second) if each]
+    shown = [chosen, *(each for each in series if each is not chosen)] if filters.all else [chosen, second]
+    charts = [_chart(browsing, each, outcomes, branch, filters) for each in shown[:_MOST_CHARTS] if each]
     if not charts or chosen is None:
         charts.insert(0, make_chart((ACCURACY, METRICS[ACCURACY].unit, "equal"), outcomes, (), {}, ()))
     newest = read_outcome_details(database, outcomes[-1].run_id, known.case) if outcomes else None
@@ -58,7 +60,12 @@ def browse_case(
         len(outcomes),
         len(outcomes),
         "run",
-        (("metric", filters.metric), ("second", filters.second), ("series", filters.series)),
+        (
+            ("metric", filters.metric),
+            ("second", filters.second),
+            ("series", filters.series),
+            ("all", filters.all),
+        ),
     )
     choices = make_choices(series, chosen, second)
     return make_case_page(filters, bar, known.id, known.case, choices, tuple(charts), newest, others[:_SHOWN])

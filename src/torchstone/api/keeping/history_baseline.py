@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 
 from msgspec import Struct, structs
 
-from torchstone.analyze.changepoints import find_changes_in_many
 from torchstone.core.config import find_store
 from torchstone.core.details.measurement_details import NO_DETAILS
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case, Measurement, Outcome, Reading, Revision, Run
 from torchstone.core.run_settings import Environment
 from torchstone.gate.baseline import HISTORY
+from torchstone.history.reference_levels import (
+    Decisions,
+    LevelSeries,
+    find_references,
+    find_status,
+    read_decisions,
+)
+from torchstone.history.update import bring_up_to_date
 from torchstone.measure.code.ancestry import find_merge_base, list_ancestors
 from torchstone.store.database.connection import Database
 from torchstone.store.database.opening import connect
@@ -45,23 +52,32 @@ class HistoryRequest(Struct, frozen=True):
 
 def read_history(request: HistoryRequest) -> Reading:
     """Return the baseline: for each case of the results, and of the newest run like them, the level of its series and its last status."""
-    with closing(connect(find_store(request.store, request.config))) as database, database.reading():
-        own = {reading.run.id for reading in request.results if reading.kind == "run"}
-        runs = [run for run in list_runs(database) if run.name not in own]
-        chosen, is_one = _choose(database, runs, request)
-        if is_one:
-            reading = read_run(database, chosen[0])
-            environment = _machine_only(reading.run.environment)
-            return structs.replace(
-                reading,
-                path=request.name,
-                kind=HISTORY,
-                run=structs.replace(reading.run, environment=environment),
-            )
-        counted = chosen[-RUNS:]
-        recent = read_recent(database, counted)
-        environment = _machine_only(read_environment(database, counted[-1]))
-    outcomes = _levels(recent, _wanted(recent, request.results), request)
+    with closing(connect(find_store(request.store, request.config))) as database:
+        with suppress(InputError):  # a store that cannot be written can be read
+            bring_up_to_date(database)
+        with database.reading():
+            return _read(database, request)
+
+
+def _read(database: Database, request: HistoryRequest) -> Reading:
+    """Return the baseline from an open store."""
+    own = {reading.run.id for reading in request.results if reading.kind == "run"}
+    runs = [run for run in list_runs(database) if run.name not in own]
+    chosen, is_one = _choose(database, runs, request)
+    if is_one:
+        reading = read_run(database, chosen[0])
+        environment = _machine_only(reading.run.environment)
+        return structs.replace(
+            reading,
+            path=request.name,
+            kind=HISTORY,
+            run=structs.replace(reading.run, environment=environment),
+        )
+    counted = chosen[-RUNS:]
+    recent = read_recent(database, counted)
+    decisions = read_decisions(database, (run.id for run in counted))
+    environment = _machine_only(read_environment(database, counted[-1]))
+    outcomes = _levels(recent, decisions, _wanted(recent, request.results), request)
     newest = counted[-1]
     run = Run(
         f"{request.name} up to {newest.revision[:12]}",
@@ -129,10 +145,12 @@ def _wanted(recent: RecentPoints, results: Sequence[Reading]) -> dict[Case, str]
     return also | wanted
 
 
-def _levels(recent: RecentPoints, wanted: Mapping[Case, str], request: HistoryRequest) -> tuple[Outcome, ...]:
-    """Return the expected outcome of each case: its last status, and the last level of each of its series."""
+def _levels(
+    recent: RecentPoints, decisions: Decisions, wanted: Mapping[Case, str], request: HistoryRequest
+) -> tuple[Outcome, ...]:
+    """Return the expected outcome of each case: its status, and the reference level of each of its series."""
     statuses = {
-        case: status
+        case: find_status(status, decisions.statuses.get((recent.case_ids[case], machine), ()))
         for (case, machine), (status, _) in recent.statuses.items()
         if wanted.get(case) == machine
     }
@@ -144,17 +162,18 @@ def _levels(recent: RecentPoints, wanted: Mapping[Case, str], request: HistoryRe
             advice=f"the runs that were looked at are from: {machines or 'none'}",
         )
     chosen = [each for each in recent.series if wanted.get(each.case) == each.machine]
-    changes = find_changes_in_many([() if each.is_counted else each.values for each in chosen])
+    levels = find_references(
+        [LevelSeries(each.id, each.runs, each.values, each.is_counted) for each in chosen], decisions
+    )
     measured: dict[Case, list[Measurement]] = {}
-    for each, found in zip(chosen, changes, strict=True):
-        confirmed = [change.index for change in found if not change.provisional]
-        measured.setdefault(each.case, []).append(_level(each, confirmed[-1] if confirmed else 0))
+    for each, (start, stop) in zip(chosen, levels, strict=True):
+        measured.setdefault(each.case, []).append(_level(each, start, stop))
     return tuple(Outcome(case, status, tuple(measured.get(case, ()))) for case, status in statuses.items())
 
 
-def _level(series: RecentSeries, start: int) -> Measurement:
+def _level(series: RecentSeries, start: int, stop: int) -> Measurement:
     """Return a level as a measurement: each of its newest points is a trial. Of a count, the newest point is all."""
-    values = series.values[-1:] if series.is_counted else series.values[start:][-LEVEL:]
+    values = series.values[start:stop][-1 if series.is_counted else -LEVEL :]
     details = (
         structs.replace(series.details, trials=(1,) * len(values)) if len(values) > 1 else series.details
     )

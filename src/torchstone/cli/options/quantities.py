@@ -63,6 +63,15 @@ def parse_port(option: str, text: str | None) -> int | None:
     return int(text)
 
 
+def parse_number_from_zero(option: str, text: str | None) -> int | None:
+    """Parse a whole number that may be 0."""
+    if text is None:
+        return None
+    if text != "0" and not _is_count(text):
+        raise UsageError(f"{option} {text}: expected a whole number from 0")
+    return int(text)
+
+
 def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 16 and int(text) >= 1
 

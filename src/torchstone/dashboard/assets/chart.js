@@ -9,23 +9,25 @@ document.addEventListener("DOMContentLoaded", () => {
 
   function draw(block, data) {
     const box = block.parentElement;
-    const { chart } = data;
-    const { points } = chart;
-    if (!points.some((point) => point.value !== null)) return null;
-    const times = points.map((point) => Date.parse(point.when) / 1000);
-    const xs = data.by_time ? times : points.map((_, at) => at);
+    const chart = data;
+    const size0 = data.when.length;
+    if (!data.value.some((value) => value !== null)) return null;
+    const times = data.when.map((when) => Date.parse(when.length === 16 ? `${when}Z` : when) / 1000);
+    const xs = data.by_time ? times : data.when.map((_, at) => at);
     const ratio = devicePixelRatio || 1;
     const lane = 8;
+    const statusOf = (at) => data.statuses[data.status[at]];
+    const isGap = (at) => statusOf(at) === "gap";
 
     const tight = ["x", "%", "status", ""].includes(chart.unit) ? chart.unit.replace("status", "") : ` ${chart.unit}`;
     const text = (at) => {
-      const point = points[at];
-      if (!point || point.status === "gap") return "no data";
-      const value = point.value === null ? point.status || "no outcome" : `${+point.value.toPrecision(5)}${tight}`;
+      if (at >= size0 || isGap(at)) return "no data";
+      const number = data.value[at];
+      const value = number === null ? statusOf(at) || "no outcome" : `${+number.toPrecision(5)}${tight}`;
       const change = chart.changes.filter((flag) => flag.at === at).map((flag) => flag.text);
       const marks = chart.environments.filter((mark) => mark.at === at).map((mark) => mark.text);
-      const noise = point.spread === null ? "" : `, noise ${(100 * point.spread).toPrecision(2)}%`;
-      return [`${value}${noise}`, `${point.when.slice(0, 16).replace("T", " ")}  ${point.revision.slice(0, 12)}`, point.torch, ...change, ...marks]
+      const noise = data.spread[at] === null ? "" : `, noise ${(100 * data.spread[at]).toPrecision(2)}%`;
+      return [`${value}${noise}`, `${data.when[at].replace("T", " ")}  ${data.revision[at]}`, data.torches[data.torch[at]], ...change, ...marks]
         .filter(Boolean).join("\n");
     };
 
@@ -79,11 +81,11 @@ document.addEventListener("DOMContentLoaded", () => {
       }
       ctx.setLineDash([]);
       const top = bbox.top + bbox.height + 3 * ratio;
-      points.forEach((point, at) => {
-        if (point.status === "gap") return;
+      data.status.forEach((status, at) => {
+        if (isGap(at)) return;
         const left = between(plot, at);
-        const right = at + 1 < points.length ? between(plot, at + 1) : x(plot, xs[at]) + 2 * ratio;
-        ctx.fillStyle = color(point.is_good ? "--ok" : point.status ? "--fail" : "--absent");
+        const right = at + 1 < size0 ? between(plot, at + 1) : x(plot, xs[at]) + 2 * ratio;
+        ctx.fillStyle = color(data.good[status] ? "--ok" : data.statuses[status] ? "--fail" : "--absent");
         ctx.fillRect(left, top, Math.max(right - left, ratio), lane * ratio);
       });
       ctx.restore();
@@ -107,12 +109,12 @@ document.addEventListener("DOMContentLoaded", () => {
       if (!shift || plot.select.width < 5) return;
       const ends = [plot.select.left, plot.select.left + plot.select.width].map((place) => plot.posToIdx(place));
       plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-      const [a, b] = ends.map((at) => points[at].run_id);
+      const [a, b] = ends.map((at) => data.run[at]);
       if (data.compare && a && b && a !== b) location.href = `${data.compare}?a=${a}&b=${b}`;
     }
 
     const label = (at) => {
-      const when = data.by_time ? new Date(at * 1000).toISOString() : (points[Math.round(at)] || { when: "" }).when;
+      const when = data.by_time ? new Date(at * 1000).toISOString() : data.when[Math.round(at)] || "";
       return when.slice(0, 10);
     };
     const axis = { stroke: () => color("--quiet"), grid: { stroke: () => color("--faint"), width: 1 }, ticks: { show: false } };
@@ -139,14 +141,14 @@ document.addEventListener("DOMContentLoaded", () => {
         points: { show: true, size: 5, fill: () => color("--bar") },
       }],
       hooks: { drawAxes: [behind], draw: [above], setCursor: [follow], setSelect: [select] },
-    }, [xs, points.map((point) => point.value)], box);
+    }, [xs, data.value], box);
     picture.remove();
     box.append(tip);
     let down = 0;
     plot.over.addEventListener("mousedown", (event) => { down = event.clientX; });
     plot.over.addEventListener("click", (event) => {
-      const point = points[plot.cursor.idx];
-      if (Math.abs(event.clientX - down) < 4 && point && point.run_id) location.href = data.run.replace("run/0", `run/${point.run_id}`);
+      const run = data.run[plot.cursor.idx];
+      if (Math.abs(event.clientX - down) < 4 && run) location.href = data.run_page.replace("run/0", `run/${run}`);
     });
     plot.over.addEventListener("mouseleave", () => { tip.hidden = true; });
     new ResizeObserver(() => { if (plot.width !== box.clientWidth) plot.setSize(size()); }).observe(box);

@@ -105,7 +105,7 @@ def read_changes_of_series(database: Database, series_id: int, branch: str) -> l
     rows = database.query(
         "SELECT c.last_old_run_id, c.first_new_run_id, c.direction, c.before, c.after, c.old_status, c.new_status,"
         " c.certainty, c.is_provisional, c.group_id FROM changes c JOIN detections d ON d.id = c.detection_id"
-        f" WHERE d.series_id = ?{limit} ORDER BY c.earliest, c.id",
+        f" WHERE d.series_id = ? AND c.vanished_at IS NULL{limit} ORDER BY c.earliest, c.id",
         [series_id, *values],
     )
     return [_change_of(row) for row in rows]

@@ -22,18 +22,67 @@ from torchstone.reporting.html.history.shell import (
 )
 from torchstone.reporting.svg.history_chart import describe_chart, draw_history
 from torchstone.reporting.views.history.case_page import BY_TIME, CaseHistoryView, HistoryLine, SeriesChoice
-from torchstone.reporting.views.history.chart_points import ChartView
+from torchstone.reporting.views.history.chart_points import ChangeFlag, ChartView, EnvironmentMark, LevelLine
 
 _HOW = "Drag to zoom, double-click to see all, click a point to open its run, shift-drag to compare the two ends."
 
 
 class ChartData(Struct, frozen=True):
-    """What the script draws: a chart, where runs and comparisons are, and whether x is time."""
+    """What the script draws: the columns of the points of a chart, its marks, and where runs and comparisons are.
 
-    chart: ChartView
-    run: str
+    ``statuses`` and ``torches`` are lists of texts, to which ``status`` and ``torch`` refer; ``good`` has a place for each status.
+    A run without a page is 0.
+    """
+
+    metric: str
+    unit: str
+    when: list[str]
+    value: list[float | None]
+    spread: list[float | None]
+    run: list[int]
+    revision: list[str]
+    status: list[int]
+    torch: list[int]
+    statuses: list[str]
+    good: list[bool]
+    torches: list[str]
+    samples: tuple[tuple[int, float], ...]
+    levels: tuple[LevelLine, ...]
+    changes: tuple[ChangeFlag, ...]
+    environments: tuple[EnvironmentMark, ...]
+    run_page: str
     compare: str
     by_time: bool
+
+
+def make_chart_data(chart: ChartView, links: PageLinks, *, by_time: bool) -> ChartData:
+    """Return the data of a chart for the script."""
+    points = chart.points
+    statuses = list(dict.fromkeys((point.status, point.is_good) for point in points))
+    torches = list(dict.fromkeys(point.torch for point in points))
+    places = {status: at for at, status in enumerate(statuses)}
+    versions = {torch: at for at, torch in enumerate(torches)}
+    return ChartData(
+        chart.metric,
+        chart.unit,
+        [point.when[:16] for point in points],
+        [point.value for point in points],
+        [None if point.spread is None else round(point.spread, 5) for point in points],
+        [point.run_id if links.has_run(point.run_id) else 0 for point in points],
+        [short_revision(point.revision) for point in points],
+        [places[point.status, point.is_good] for point in points],
+        [versions[point.torch] for point in points],
+        [status for status, _ in statuses],
+        [is_good for _, is_good in statuses],
+        torches,
+        chart.samples,
+        chart.levels,
+        chart.changes,
+        chart.environments,
+        links.to("run/0"),
+        "" if links.is_static else links.to("compare"),
+        by_time,
+    )
 
 
 def render_case(view: CaseHistoryView, links: PageLinks) -> str:
@@ -118,9 +167,7 @@ def _choice(each: SeriesChoice, view: CaseHistoryView, links: PageLinks, path: s
 def _chart(chart: ChartView, view: CaseHistoryView, links: PageLinks, at: int) -> Markup:
     if not chart.points:
         return element("p", f"There is no data of {chart.metric} with these filters.", class_="empty")
-    run = links.to("run/0")
-    compare = "" if links.is_static else links.to("compare")
-    data = ChartData(chart, run, compare, view.filters.by == BY_TIME)
+    data = make_chart_data(chart, links, by_time=view.filters.by == BY_TIME)
     better = "" if chart.better == "equal" else f", {chart.better} is better"
     left_out = f" {chart.left_out:,} points between are left out." if chart.left_out else ""
     gaps = " Blank stretches: no data." if any(point.status == "gap" for point in chart.points) else ""

@@ -148,10 +148,12 @@ def _footer(page: ShellPage) -> Markup:
 
 def render_pages(path: str, links: PageLinks, page: int, pages: int, query: str) -> Markup:
     """Render links to the other parts of a long table. ``query`` has no page."""
-    if pages <= 1 or links.is_static:
+    if pages <= 1:
         return NOTHING
 
     def link(text: str, number: int) -> Markup:
+        if links.is_static:
+            return element("a", text, href=links.to(f"{path}-{number}" if number > 1 else path))
         parts = "&".join(filter(None, (query, f"page={number}" if number > 1 else "")))
         return element("a", text, href=links.to(path, parts), rel="prev" if number < page else "next")
 
