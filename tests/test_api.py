@@ -31,6 +31,7 @@ COMMAND_IN_PYTHON = {
     "quarantine": "Quarantine",
     "site": "make_site",
     "store": "HistoryStore",
+    "triage": "Triage",
 }
 """The commands whose function or class has another name."""
 CAPABILITIES = {
@@ -51,7 +52,7 @@ CAPABILITIES = {
         "convert",
     ),
     *("ab", "selftest", "cachebench", "pr_time", "main", "record", "series"),
-    *("flaky", "suggest_quarantine"),
+    *("flaky", "suggest_quarantine", "changes"),
 }
 HOSTILE = "<script>alert(1)</script>"
 
