@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+from msgspec import structs
 
 from torchstone.api.keeping.remeasurement import propose_remeasurements
 from torchstone.core.records import Case
@@ -16,6 +18,7 @@ from torchstone.history.change_records import (
     TriageState,
 )
 from torchstone.history.triage.triage_rules import (
+    find_interval,
     is_open,
     is_open_regression,
     link_of,
@@ -30,7 +33,7 @@ from torchstone.store.database.connection import Database
 
 def view_groups(database: Database, groups: Sequence[ChangeGroup], store: str = "") -> tuple[GroupView, ...]:
     """Return what is shown of groups, open regressions first. ``store`` is named in commands, unless it is the usual one."""
-    names = Names([change.series.case for group in groups for change in group.changes])
+    names = _make_names(change for group in groups for change in group.changes)
     return order_groups([view_group(database, group, store, names) for group in groups if group.changes])
 
 
@@ -38,11 +41,10 @@ def view_group(
     database: Database, group: ChangeGroup, store: str = "", names: Names | None = None
 ) -> GroupView:
     """Return what is shown of one group."""
-    known = names or Names([change.series.case for change in group.changes])
+    known = names or _make_names(group.changes)
     worse = regressions_of(group)
     told = worse or [each for each in group.changes if not each.is_vanished] or list(group.changes)
-    first = max(told, key=lambda each: each.last_old.position).last_old
-    last = min(told, key=lambda each: each.first_new.position).first_new
+    first, last = find_interval(told)
     is_provisional = all(each.is_provisional for each in told)
     return GroupView(
         id=group.id,
@@ -69,6 +71,15 @@ def view_group(
     )
 
 
+def _make_names(changes: Iterable[SeriesChange]) -> Names:
+    return Names(_without_probe(change.series.case) for change in changes)
+
+
+def _without_probe(case: Case) -> Case:
+    """Return a case as it is named beside its metric, which tells the probe."""
+    return structs.replace(case, probe="")
+
+
 def _confirm(database: Database, changes: Sequence[SeriesChange], store: str) -> tuple[str, ...]:
     return tuple(each.command for each in propose_remeasurements(database, changes, store))
 
@@ -78,7 +89,7 @@ def _view_change(change: SeriesChange, state: TriageState, names: Names) -> Chan
     return ChangeView(
         id=change.id,
         group=change.group,
-        name=names.of(key.case),
+        name=names.of(_without_probe(key.case)),
         case=key.case.id,
         metric=key.metric,
         unit=change.metric.unit,
