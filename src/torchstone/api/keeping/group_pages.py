@@ -29,7 +29,7 @@ def describe_group(
         ),
         commits_note=_describe_commits(commits),
         evidence=_find_evidence(database, group),
-        commands=list_commands(group, view, store),
+        commands=list_commands(database, group, view, store),
     )
 
 
