@@ -33,6 +33,7 @@ from torchstone.api.measuring.pr_time import PrTimeRequest
 from torchstone.api.measuring.run_request import RunRequest
 from torchstone.api.repeating.repro import ReproRequest
 from torchstone.dashboard.serving import ServeRequest
+from torchstone.dashboard.static_site import SiteRequest
 
 Function = Callable[..., object]
 
@@ -50,6 +51,7 @@ FUNCTIONS: dict[str, tuple[Function, type[msgspec.Struct], dict[str, object]]] =
     "convert": (torchstone.convert, ConvertRequest, {"results": "results.csv"}),
     "flaky": (torchstone.flaky, FlakyRequest, {"store": "history.db"}),
     "suggest_quarantine": (torchstone.suggest_quarantine, SuggestRequest, {"store": "history.db"}),
+    "make_site": (torchstone.make_site, SiteRequest, {"output": "site", "store": "history.db"}),
     "serve": (torchstone.serve, ServeRequest, {"store": "history.db"}),
     "explain": (torchstone.explain, ExplainRequest, {"base": "run.jsonl"}),
     "plan": (torchstone.plan, RunRequest, {"targets": "smoke"}),
