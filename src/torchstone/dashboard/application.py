@@ -167,7 +167,10 @@ def _routes_of(pages: DashboardPages, kind: PageKind) -> list[BaseRoute]:
     end = "/{name:path}" if kind.has_name else ""
     path = f"/{kind.path}{end}"
     json_path = f"/{kind.path or 'health'}{end}.json"
-    routes: list[BaseRoute] = [Route(json_path, as_json, methods=["GET"]), Route(path, as_html, methods=["GET"])]
+    routes: list[BaseRoute] = [
+        Route(json_path, as_json, methods=["GET"]),
+        Route(path, as_html, methods=["GET"]),
+    ]
     if kind.can_decide:
         routes.append(Route(path, decide, methods=["POST"]))
     return routes
