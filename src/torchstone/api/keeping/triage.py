@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from torchstone.api.keeping.changes import tabulate_groups, update_if_possible
+from torchstone.api.keeping.changes import check_style, tabulate_groups, update_if_possible
 from torchstone.api.keeping.group_pages import describe_group
 from torchstone.api.keeping.group_views import view_group, view_groups
 from torchstone.api.requests import Path, Texts
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 _JUDGED_BY = 3
 """How many of the newest points must be back before a person can say that a group is fixed."""
-STYLES = ("text", "json", "markdown")
 
 
 class TriageResult(Struct, frozen=True):
@@ -75,6 +74,7 @@ class TriageResult(Struct, frozen=True):
 
     def render(self, style: str = "text") -> str:
         """Return the groups as text, JSON or Markdown."""
+        check_style(style)
         if style == "json":
             return render_changes_json(self.view)
         if style == "markdown":
@@ -100,6 +100,7 @@ class GroupResult(Struct, frozen=True):
 
     def render(self, style: str = "text") -> str:
         """Return the group as text, JSON or Markdown; the latter is the body of an issue."""
+        check_style(style)
         if style == "json":
             return render_page_json(self.page)
         return render_group_markdown(self.page) if style == "markdown" else render_group_text(self.page)
