@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from msgspec import structs
+from msgspec import Struct, structs
 
 import torchstone
 from conftest import Command, WriteFile
@@ -21,6 +22,7 @@ from torchstone.core.records import Case, Failure, Outcome, Reading, Run
 from torchstone.core.run_file import encode_run
 from torchstone.core.vocabulary import Verdict
 
+SHOWS_ITSELF = re.compile(r"(Result|Review|Suggestions)$")
 COMMAND_IN_PYTHON = {
     "export": "convert",
     "import": "convert",
@@ -29,6 +31,7 @@ COMMAND_IN_PYTHON = {
     "quarantine": "Quarantine",
     "site": "make_site",
     "store": "HistoryStore",
+    "triage": "Triage",
 }
 """The commands whose function or class has another name."""
 CAPABILITIES = {
@@ -49,7 +52,7 @@ CAPABILITIES = {
         "convert",
     ),
     *("ab", "selftest", "cachebench", "pr_time", "main", "record", "series"),
-    *("flaky", "suggest_quarantine"),
+    *("flaky", "suggest_quarantine", "changes"),
 }
 HOSTILE = "<script>alert(1)</script>"
 
@@ -59,6 +62,12 @@ class TestNames:
         functions = {name for name in api.__all__ if name.islower()}
         assert functions == CAPABILITIES
         assert set(api.__all__) <= set(torchstone.__all__)
+
+    def test_every_result_shows_itself_in_a_terminal_and_in_a_notebook(self) -> None:
+        results = [getattr(torchstone, name) for name in torchstone.__all__ if SHOWS_ITSELF.search(name)]
+        assert len(results) > 20
+        assert not [each for each in results if not callable(getattr(each, "_repr_html_", None))]
+        assert not [each for each in results if each.__str__ in {object.__str__, Struct.__str__}]
 
     def test_every_command_can_be_called_from_python(self) -> None:
         names = {COMMAND_IN_PYTHON.get(command, command) for command in COMMANDS}

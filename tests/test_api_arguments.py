@@ -24,6 +24,7 @@ from torchstone.api.inspecting.listing import ListRequest
 from torchstone.api.judging.accept_request import AcceptRequest
 from torchstone.api.judging.check_request import CheckRequest
 from torchstone.api.judging.compare import CompareRequest
+from torchstone.api.keeping.flaky import FlakyRequest, SuggestRequest
 from torchstone.api.keeping.record import RecordRequest
 from torchstone.api.keeping.series import SeriesRequest
 from torchstone.api.measuring.ab_request import AbRequest, SelftestRequest
@@ -31,6 +32,8 @@ from torchstone.api.measuring.cachebench import CachebenchRequest
 from torchstone.api.measuring.pr_time import PrTimeRequest
 from torchstone.api.measuring.run_request import RunRequest
 from torchstone.api.repeating.repro import ReproRequest
+from torchstone.dashboard.serving import ServeRequest
+from torchstone.dashboard.static_site import SiteRequest
 
 Function = Callable[..., object]
 
@@ -46,6 +49,10 @@ FUNCTIONS: dict[str, tuple[Function, type[msgspec.Struct], dict[str, object]]] =
     "check": (torchstone.check, CheckRequest, {"results": "results.csv", "baselines": "expected.csv"}),
     "compare": (torchstone.compare, CompareRequest, {"base": "results.csv", "new": "results.csv"}),
     "convert": (torchstone.convert, ConvertRequest, {"results": "results.csv"}),
+    "flaky": (torchstone.flaky, FlakyRequest, {"store": "history.db"}),
+    "suggest_quarantine": (torchstone.suggest_quarantine, SuggestRequest, {"store": "history.db"}),
+    "make_site": (torchstone.make_site, SiteRequest, {"output": "site", "store": "history.db"}),
+    "serve": (torchstone.serve, ServeRequest, {"store": "history.db"}),
     "explain": (torchstone.explain, ExplainRequest, {"base": "run.jsonl"}),
     "plan": (torchstone.plan, RunRequest, {"targets": "smoke"}),
     "pr_time": (torchstone.pr_time, PrTimeRequest, {"targets": "smoke"}),

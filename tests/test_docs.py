@@ -124,7 +124,7 @@ def test_commands_in_the_docs_have_options_that_exist(page: Path) -> None:
     known = {path: {flag for p in command.params for flag in p.opts} for path, command in COMMANDS}
     for line in commands_in(page):
         words = [word for word in shlex.split(line.split(" #")[0]) if not word.startswith("[")]
-        path = " ".join(words[:3]) if words[1] in {"quarantine", "store"} else " ".join(words[:2])
+        path = " ".join(words[:3]) if words[1] in {"quarantine", "store", "triage"} else " ".join(words[:2])
         assert path in known, line
         for word in words:
             if word.startswith("--"):

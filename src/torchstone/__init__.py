@@ -29,12 +29,14 @@ if TYPE_CHECKING:
         CaseMeasured,
         CaseStarted,
         Caution,
+        ChangesResult,
         CheckResult,
         CompareResult,
         ConvertResult,
         DoctorResult,
         ExplainResult,
         FlakyResult,
+        GroupResult,
         HistoryStore,
         InputError,
         ListResult,
@@ -64,10 +66,13 @@ if TYPE_CHECKING:
         ShowResult,
         TimeExplainResult,
         TorchstoneError,
+        Triage,
+        TriageResult,
         UsageError,
         ab,
         accept,
         cachebench,
+        changes,
         check,
         compare,
         convert,
@@ -94,6 +99,7 @@ if TYPE_CHECKING:
     from torchstone.define.benchmarks import Benchmark, Check, Suite, Work, benchmark
     from torchstone.define.counted import Counted, counted
     from torchstone.define.custom_metrics import metric
+    from torchstone.integrations.notify import NotifyResult, notify
 
 __version__ = "0.1.0"
 
@@ -106,6 +112,7 @@ __all__ = [
     "CaseMeasured",
     "CaseStarted",
     "Caution",
+    "ChangesResult",
     "Check",
     "CheckResult",
     "CompareResult",
@@ -114,12 +121,14 @@ __all__ = [
     "DoctorResult",
     "ExplainResult",
     "FlakyResult",
+    "GroupResult",
     "HistoryStore",
     "InputError",
     "ListResult",
     "MeasuredRun",
     "Measurement",
     "Notice",
+    "NotifyResult",
     "Outcome",
     "PairMeasured",
     "PhaseEntered",
@@ -145,6 +154,8 @@ __all__ = [
     "Suite",
     "TimeExplainResult",
     "TorchstoneError",
+    "Triage",
+    "TriageResult",
     "UsageError",
     "Work",
     "__version__",
@@ -152,6 +163,7 @@ __all__ = [
     "accept",
     "benchmark",
     "cachebench",
+    "changes",
     "check",
     "compare",
     "convert",
@@ -163,6 +175,7 @@ __all__ = [
     "main",
     "make_site",
     "metric",
+    "notify",
     "plan",
     "pr_time",
     "read",
@@ -182,6 +195,7 @@ _DEFINING = {
     **dict.fromkeys(("Benchmark", "Check", "Suite", "Work", "benchmark"), "torchstone.define.benchmarks"),
     **dict.fromkeys(("Counted", "counted"), "torchstone.define.counted"),
     "metric": "torchstone.define.custom_metrics",
+    **dict.fromkeys(("NotifyResult", "notify"), "torchstone.integrations.notify"),
 }
 _SHOWING = {
     **dict.fromkeys(("SiteResult", "make_site"), "torchstone.dashboard.static_site"),

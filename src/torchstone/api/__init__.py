@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from torchstone.api.judging.accept import AcceptResult, accept
     from torchstone.api.judging.check import CheckResult, check
     from torchstone.api.judging.compare import CompareResult, compare
+    from torchstone.api.keeping.changes import ChangesResult, changes
     from torchstone.api.keeping.flaky import FlakyResult, QuarantineSuggestions, flaky, suggest_quarantine
     from torchstone.api.keeping.history_store import HistoryStore
     from torchstone.api.keeping.record import RecordResult, record
     from torchstone.api.keeping.series import SeriesResult, series
+    from torchstone.api.keeping.triage import GroupResult, Triage, TriageResult
     from torchstone.api.measuring.ab import ab
     from torchstone.api.measuring.ab_result import AbResult
     from torchstone.api.measuring.cachebench import CachebenchResult, cachebench
@@ -82,6 +84,8 @@ _HOMES = {
     "torchstone.api.judging.compare": ("CompareResult", "compare"),
     "torchstone.api.explaining.explain": ("ExplainResult", "explain"),
     "torchstone.api.explaining.explain_time": ("TimeExplainResult",),
+    "torchstone.api.keeping.changes": ("ChangesResult", "changes"),
+    "torchstone.api.keeping.triage": ("GroupResult", "Triage", "TriageResult"),
     "torchstone.api.keeping.flaky": (
         "FlakyResult",
         "QuarantineSuggestions",
@@ -109,12 +113,14 @@ __all__ = [
     "CaseMeasured",
     "CaseStarted",
     "Caution",
+    "ChangesResult",
     "CheckResult",
     "CompareResult",
     "ConvertResult",
     "DoctorResult",
     "ExplainResult",
     "FlakyResult",
+    "GroupResult",
     "HistoryStore",
     "InputError",
     "ListResult",
@@ -144,10 +150,13 @@ __all__ = [
     "ShowResult",
     "TimeExplainResult",
     "TorchstoneError",
+    "Triage",
+    "TriageResult",
     "UsageError",
     "ab",
     "accept",
     "cachebench",
+    "changes",
     "check",
     "compare",
     "convert",

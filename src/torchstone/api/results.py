@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from torchstone.api.data_frames import make_frame
 from torchstone.api.requests import ReadResult
 from torchstone.api.showing import show_html, show_text
 from torchstone.core.cautions import Caution
-from torchstone.core.errors import TorchstoneError
 from torchstone.core.records import Case, Outcome, Revision, Run
 from torchstone.core.text.units import count_of
 from torchstone.reporting.views.result_table import tabulate_run
@@ -74,14 +74,7 @@ class RunResult(ReadResult, frozen=True):
 
     def to_frame(self) -> pd.DataFrame:
         """Return the same as a pandas ``DataFrame``. Requires pandas; ``to_dicts`` does not."""
-        try:
-            import pandas as pd  # noqa: PLC0415  (optional, and slow to import)
-        except ImportError:
-            raise TorchstoneError(
-                "to_frame() requires pandas, which is not installed",
-                advice="install pandas, or use to_dicts()",
-            ) from None
-        return pd.DataFrame(self.to_dicts())
+        return make_frame(self.to_dicts())
 
     def __str__(self) -> str:
         return show_text(tabulate_run(self.run, self.path))

@@ -9,6 +9,10 @@ MOST = 10**15
 """Upper limit of counts and seconds: beyond it, a number is a mistake."""
 
 
+MOST_DAYS = 100_000
+"""Upper limit of numbers of days: beyond it, there is no date."""
+
+
 def check_count(flag: str, count: int | None, least: int = 1, most: int = MOST) -> None:
     """Raise an error unless a count lies between two numbers, or is not given."""
     if count is not None and not least <= count <= most:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from torchstone.baselines.changes import Change
+from torchstone.baselines.proposed_changes import Change
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution, merge_cautions
 from torchstone.core.records import Case, Outcome, Reading

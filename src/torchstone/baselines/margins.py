@@ -11,7 +11,7 @@ from msgspec import Struct
 from torchstone.analyze.count_margin import find_margin, round_up, spread
 from torchstone.analyze.forecast import FEWEST, forecast_around
 from torchstone.analyze.student_t import spread_of
-from torchstone.baselines.changes import Change, TrialEvidence
+from torchstone.baselines.proposed_changes import Change, TrialEvidence
 from torchstone.core.errors import printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Rule, find_metric
 from torchstone.core.text.units import count_of, truncate_digits

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from torchstone.baselines.changes import Change, details_of_value
 from torchstone.baselines.margins import (
     find_evidence,
     find_failed_repeat,
@@ -15,6 +14,7 @@ from torchstone.baselines.margins import (
     round_for_baseline,
     shorten,
 )
+from torchstone.baselines.proposed_changes import Change, details_of_value
 from torchstone.baselines.row_changes import (
     OTHER_ENVIRONMENT,
     AdoptionOptions,

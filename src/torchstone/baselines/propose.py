@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from torchstone.baselines.changes import NO_EDIT, Change
 from torchstone.baselines.margins import PastMeasurements
 from torchstone.baselines.new_rows import new_row, wants_new_metric
+from torchstone.baselines.proposed_changes import NO_EDIT, Change
 from torchstone.baselines.row_changes import (
     AdoptionOptions,
     compare_row,

@@ -13,7 +13,6 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
-from torchstone.baselines.changes import Change
 from torchstone.baselines.margins import (
     PastMeasurements,
     find_evidence,
@@ -23,6 +22,7 @@ from torchstone.baselines.margins import (
     round_for_baseline,
     shorten,
 )
+from torchstone.baselines.proposed_changes import Change
 from torchstone.core.details.measurement_details import NO_DETAILS
 from torchstone.core.errors import printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Rule, Run, matches_metric

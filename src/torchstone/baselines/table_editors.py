@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from torchstone.baselines.changes import Change
+from torchstone.baselines.proposed_changes import Change
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Number, Outcome
 from torchstone.core.text.units import short_text

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from torchstone.baselines.changes import NO_EDIT, Change, details_of_value
+from torchstone.baselines.proposed_changes import NO_EDIT, Change, details_of_value
 from torchstone.baselines.table_editors import make_editor
 from torchstone.core.details.measurement_details import NO_DETAILS
 from torchstone.core.errors import UsageError, printable

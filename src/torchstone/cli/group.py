@@ -35,6 +35,8 @@ COMMANDS = {
     "export": "torchstone.cli.commands.files.convert",
     "record": "torchstone.cli.commands.keeping.record",
     "store": "torchstone.cli.commands.keeping.manage_store",
+    "changes": "torchstone.cli.commands.keeping.changes",
+    "triage": "torchstone.cli.commands.keeping.triage",
     "serve": "torchstone.cli.commands.keeping.serve",
     "site": "torchstone.cli.commands.keeping.write_site",
     "doctor": "torchstone.cli.commands.measuring.doctor",
@@ -46,7 +48,7 @@ LONGEST_SUMMARY = 200  # never cut; a test makes sure that they fit
 SECTIONS = {
     "Measure": ("run", "list", "repro", "ab", "selftest", "doctor"),
     "Judge": ("check", "compare", "accept", "quarantine", "explain"),
-    "Keep the history": ("record", "store", "serve", "site"),
+    "Keep the history": ("record", "store", "changes", "triage", "serve", "site"),
     "Files": ("show", "report", "import", "export"),
     "PyTorch's own benchmarks": ("cachebench", "pr-time"),
 }
@@ -107,8 +109,9 @@ def torchstone() -> None:
       torchstone compare main.jsonl new.jsonl
     Judge results against a committed baseline:
       torchstone check results.csv --baseline expected.csv
-    Keep the history:
+    Keep the history, and see what changed:
       torchstone record run.jsonl
+      torchstone changes
     Adopt results as the new baseline:
       torchstone accept results.csv --baseline expected.csv
 

@@ -33,6 +33,7 @@ RULE_KINDS: dict[str, tuple[tuple[str, ...], str]] = {
 _OPTIONAL = {"margin", "tolerance"}
 _RULE_KEYS = ("metric", "case", "kind", "ratio", "margin", "better", "tolerance", "low", "high")
 _STORE_KEYS = ("location",)
+_NOTIFY_KEYS = ("webhook", "slack")
 DEFAULT_STORE = ".torchstone/history.db"
 _CHECK_KEYS = ("policy", "upstream_version", "baseline", "quarantine", "block", "allow")
 
@@ -55,6 +56,8 @@ class ConfigFile(Struct, frozen=True):
     rules: tuple[ScopedRule, ...] = ()
     upstream_version: str | None = None
     store: str = ""
+    webhook: str = ""
+    slack: str = ""
 
 
 def wants_color(is_terminal: bool) -> bool:
@@ -98,19 +101,30 @@ def find_store(given: str = "", config: str | None = None) -> str:
     return given or os.environ.get("TORCHSTONE_STORE") or load_config(config).store or DEFAULT_STORE
 
 
+def find_webhooks(config: str | None = None) -> tuple[str, str]:
+    """Return the URLs that changes are told to, of a webhook and of Slack: secrets, never to be printed or stored.
+
+    They are those of ``TORCHSTONE_WEBHOOK`` and ``TORCHSTONE_SLACK_WEBHOOK``, else of the configuration file.
+    """
+    settings = load_config(config)
+    webhook = os.environ.get("TORCHSTONE_WEBHOOK") or settings.webhook
+    return webhook, os.environ.get("TORCHSTONE_SLACK_WEBHOOK") or settings.slack
+
+
 def read_config(path: str) -> ConfigFile:
     """Read a configuration file; its presets are left to ``api.measuring.presets``."""
     document, text = read_toml(path)
-    if unknown := set(document) - {"check", "rule", "preset", "store"}:
+    if unknown := set(document) - {"check", "rule", "preset", "store", "notify"}:
         name = sorted(unknown)[0]
         raise InputError(
-            "unknown table; expected [check], [store], [[rule]] or [preset.NAME]",
+            "unknown table; expected [check], [store], [notify], [[rule]] or [preset.NAME]",
             path=path,
             line=_line_of(text, name),
             column=name,
         )
     entry = _table_of(path, document, text, "check", _CHECK_KEYS)
     store = _table_of(path, document, text, "store", _STORE_KEYS).text("location")
+    told = _table_of(path, document, text, "notify", _NOTIFY_KEYS)
     rules = tuple(
         _rule_of(each.values, each.error) for each in tables(path, document, text, "rule", _RULE_KEYS)
     )
@@ -127,6 +141,8 @@ def read_config(path: str) -> ConfigFile:
         rules,
         _upstream_version(entry.text("upstream_version"), entry.error),
         store if "://" in store or not store else os.path.join(folder, store),
+        told.text("webhook"),
+        told.text("slack"),
     )
 
 

@@ -11,16 +11,21 @@ import msgspec
 from msgspec import Struct, structs
 
 from torchstone import __version__
+from torchstone.api.browsing.browse_changes import groups_of
 from torchstone.api.browsing.browsing import Browsing
 from torchstone.api.requests import Path, make_request
+from torchstone.api.showing import show_html
+from torchstone.api.value_checks import check_count
 from torchstone.core.config import find_store
 from torchstone.core.disk import make_folder, reason
-from torchstone.core.errors import InputError, UsageError
+from torchstone.core.errors import InputError
+from torchstone.core.text.units import count_of
 from torchstone.dashboard.asset_files import ASSETS, read_dashboard_asset
 from torchstone.dashboard.page_table import PAGE_KINDS, Asked, PageKind, encode_view
 from torchstone.dashboard.store_pool import StorePool
 from torchstone.reporting.html.history.page_links import PageLinks
 from torchstone.reporting.views.history.page_filters import PageFilters
+from torchstone.reporting.views.result_table import ResultTable
 from torchstone.store.browsing.data_stamp import read_stamp
 from torchstone.store.browsing.newest_outcomes import read_known_cases
 from torchstone.store.browsing.run_pages import RunFilter, read_run_page
@@ -48,6 +53,12 @@ class SiteResult(Struct, frozen=True):
     pages: int
     size: int
 
+    def __str__(self) -> str:
+        return f"{self.first}: {count_of(self.pages, 'page')}, {self.size / 1e6:.1f} MB"
+
+    def _repr_html_(self) -> str:
+        return show_html(ResultTable(str(self), (), ()))
+
 
 class SiteFile(Struct, frozen=True):
     """A file of the site."""
@@ -70,8 +81,7 @@ def make_site(
 
 def write_site(request: SiteRequest) -> SiteResult:
     """Write a site as requested: whole, in place of a former one, or not at all."""
-    if request.runs < 0:
-        raise UsageError(f"--runs {request.runs}: expected 0 or more")
+    check_count("--runs", request.runs, least=0)
     target = os.path.abspath(request.output)
     _refuse_what_is_no_site(target, request.output)
     pool = StorePool(find_store(request.store, request.config))
@@ -106,6 +116,7 @@ def _files(browsing: Browsing, most_runs: int) -> Iterator[SiteFile]:
         yield SiteFile(f"assets/{name}", read_dashboard_asset(name))
     names = {
         "run": [str(run.id) for run in runs],
+        "change": [str(each.id) for each in groups_of(browsing, None)],
         "case": [str(each.id) for each in read_known_cases(database)],
     }
     for kind in PAGE_KINDS:

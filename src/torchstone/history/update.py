@@ -5,8 +5,10 @@ from __future__ import annotations
 from msgspec import Struct
 
 from torchstone.history.causes.update_groups import GroupsUpdate, update_groups
+from torchstone.history.change_records import TriageEvent
 from torchstone.history.change_rows import ChangesUpdate
 from torchstone.history.detect_changes import update_changes
+from torchstone.history.triage.settling import settle_automatically
 from torchstone.store.database.connection import Database
 
 
@@ -15,6 +17,7 @@ class HistoryUpdate(Struct, frozen=True):
 
     changes: ChangesUpdate = ChangesUpdate()
     groups: GroupsUpdate = GroupsUpdate()
+    events: tuple[TriageEvent, ...] = ()
 
     @property
     def summary(self) -> str:
@@ -31,4 +34,5 @@ class HistoryUpdate(Struct, frozen=True):
 def bring_up_to_date(database: Database, *, thorough: bool = False) -> HistoryUpdate:
     """Take each step in a transaction of its own: one that was interrupted is made up for by the next call."""
     changes = update_changes(database, thorough=thorough)
-    return HistoryUpdate(changes, update_groups(database, changes.moved))
+    groups = update_groups(database, changes.moved)
+    return HistoryUpdate(changes, groups, tuple(settle_automatically(database)))

@@ -20,9 +20,9 @@ from torchstone.api.judging.accept_request import (
 from torchstone.api.judging.past_runs import check_false_alarms, learn_from, read_past
 from torchstone.api.requests import Path, Sources, make_request
 from torchstone.api.showing import show_html, show_text
-from torchstone.baselines.changes import Change
 from torchstone.baselines.disturbed_values import disturbed_cautions
 from torchstone.baselines.propose import Proposal, propose
+from torchstone.baselines.proposed_changes import Change
 from torchstone.baselines.row_changes import AdoptionOptions
 from torchstone.core.cautions import Caution, merged
 from torchstone.core.disk import make_folder, replace_text

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, TypedDict
 import msgspec
 from msgspec import Struct
 
+from torchstone.api.keeping.series import check_points
 from torchstone.api.requests import Path, Texts, make_request
 from torchstone.api.showing import show_html, show_text
+from torchstone.api.value_checks import MOST_DAYS, check_count
 from torchstone.core.config import QUARANTINE_NAME, find_store
 from torchstone.core.disk import read_text
 from torchstone.core.errors import UsageError
@@ -40,7 +42,6 @@ from torchstone.history.flaky_cases import (
 from torchstone.reporting.views.names import Names
 from torchstone.reporting.views.result_table import ResultTable, show_most
 from torchstone.store.database.opening import connect
-from torchstone.store.identity import find_day
 from torchstone.store.queries import SeriesQuery, find_series
 from torchstone.store.stored import Series
 
@@ -269,8 +270,7 @@ def suggest_quarantine(cases: Texts = (), **options: Unpack[SuggestOptions]) -> 
 
 def suggest(request: SuggestRequest) -> QuarantineSuggestions:
     """Suggest as requested; nothing is written."""
-    if request.days < 1:
-        raise UsageError(f"days={request.days}: expected 1 or more")
+    check_count("days", request.days, most=MOST_DAYS)
     today = request.today or datetime.now(UTC).date()
     entries = read_quarantine(request.file) if os.path.exists(request.file) else []
     if not entries and request.file != QUARANTINE_NAME and not os.path.exists(request.file):
@@ -299,10 +299,7 @@ def suggest(request: SuggestRequest) -> QuarantineSuggestions:
 
 
 def _read_statuses(request: FlakyRequest) -> tuple[str, list[Series]]:
-    if request.last < 1:
-        raise UsageError(f"last={request.last}: expected 1 or more")
-    if request.since and find_day(request.since) != request.since[:10]:
-        raise UsageError(f"since={request.since}: expected a date such as 2026-12-31")
+    check_points(request.since, request.last)
     query = SeriesQuery(request.cases, (ACCURACY,), (), request.branch, request.since, None)
     with closing(connect(find_store(request.store, request.config))) as connection, connection.reading():
         return connection.place, list(find_series(connection, query))

@@ -10,7 +10,7 @@ from torchstone.api.keeping.record import RecordOptions, RecordRequest, RecordRe
 from torchstone.api.keeping.series import SeriesOptions, SeriesRequest, SeriesResult, find_all
 from torchstone.api.requests import Path, Sources, Texts, make_request, take
 from torchstone.api.results import RunResult
-from torchstone.api.value_checks import check_count
+from torchstone.api.value_checks import MOST_DAYS, check_count
 from torchstone.core.config import find_store
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.text.redaction import redact
@@ -27,9 +27,6 @@ from torchstone.store.upkeep.verifying import Verification, verify
 
 if TYPE_CHECKING:
     from typing import Unpack
-
-
-MOST_DAYS = 100_000
 
 
 def _run_name(run: str | int) -> str:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from torchstone.api.keeping.files_to_record import RevisionFinder, list_files, read_results
 from torchstone.api.requests import Sources, make_request
+from torchstone.api.showing import show_rows
 from torchstone.api.sources import Axes, Input, require_given
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution, merged
@@ -98,6 +99,9 @@ class RecordResult(Struct, frozen=True):
 
     def __str__(self) -> str:
         return self.summary
+
+    def _repr_html_(self) -> str:
+        return show_rows(self.summary, (), (), self.cautions)
 
 
 def record(results: Sources, **options: Unpack[RecordOptions]) -> RecordResult:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, TypedDict
 
 from msgspec import Struct
 
+from torchstone.api.data_frames import make_frame
 from torchstone.api.requests import Texts, make_request
 from torchstone.api.showing import show_html, show_text
 from torchstone.api.value_checks import check_count
 from torchstone.core.config import find_store
-from torchstone.core.errors import TorchstoneError, UsageError
+from torchstone.core.errors import UsageError
 from torchstone.core.text.units import format_value
 from torchstone.reporting.views.names import Names
 from torchstone.reporting.views.result_table import ResultTable, show_most
@@ -73,14 +74,7 @@ class SeriesResult(Struct, frozen=True):
 
     def to_frame(self) -> pd.DataFrame:
         """Return the same as a pandas ``DataFrame``. Requires pandas; ``to_dicts`` does not."""
-        try:
-            import pandas as pd  # noqa: PLC0415  (optional, and slow to import)
-        except ImportError:
-            raise TorchstoneError(
-                "to_frame() requires pandas, which is not installed",
-                advice="install pandas, or use to_dicts()",
-            ) from None
-        return pd.DataFrame(self.to_dicts())
+        return make_frame(self.to_dicts())
 
     def __str__(self) -> str:
         return show_text(self._table())
@@ -116,14 +110,19 @@ def series(cases: Texts = (), **options: Unpack[SeriesOptions]) -> SeriesResult:
 
 def find_all(request: SeriesRequest) -> SeriesResult:
     """Return the series as requested."""
-    if request.since and find_day(request.since) != request.since[:10]:
-        raise UsageError(f"since={request.since}: expected a date such as 2026-12-31")
-    check_count("last", request.last)
+    check_points(request.since, request.last)
     query = SeriesQuery(
         request.cases, request.metrics, request.machines, request.branch, request.since, request.last
     )
     with closing(connect(find_store(request.store, request.config))) as connection, connection.reading():
         return SeriesResult(tuple(find_series(connection, query)), connection.place)
+
+
+def check_points(since: str, last: int | None) -> None:
+    """Raise an error for a day or a number of points that cannot be meant."""
+    if since and find_day(since) != since[:10]:
+        raise UsageError(f"since={since}: expected a date such as 2026-12-31")
+    check_count("last", last)
 
 
 def _record(series: Series, point: SeriesPoint) -> dict[str, object]:

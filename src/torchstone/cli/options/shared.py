@@ -6,12 +6,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
+from typing import TYPE_CHECKING
 
 from torchstone.cli.options.plain import Option
+from torchstone.cli.terminal.background import in_background
 from torchstone.cli.terminal.output import write_status
 from torchstone.core.errors import UsageError, printable
 from torchstone.formats import FORMATS
 from torchstone.formats.merge import parse_axes
+
+if TYPE_CHECKING:
+    from threading import Event
 
 KINDS = tuple(FORMATS)
 
@@ -44,6 +49,14 @@ UPSTREAM_VERSION = Option(
 )
 KIND = Option(
     "--kind", "kind", "KIND", "Format of the result files (default: detected).", choices=KINDS, section=INPUT
+)
+BASELINE_KIND = Option(
+    "--baseline-kind",
+    "baseline_kind",
+    "KIND",
+    "Format of the baseline (default: detected).",
+    choices=KINDS,
+    section=INPUT,
 )
 CONFIG = Option(
     "--config",
@@ -91,12 +104,11 @@ def show_progress(what: str) -> Iterator[None]:
         yield
         return
     import shutil  # noqa: PLC0415  (start-up: used on a terminal only)
-    import threading  # noqa: PLC0415  (start-up: used on a terminal only)
     import time  # noqa: PLC0415  (start-up: used on a terminal only)
 
-    done, text = threading.Event(), printable(what)
+    text = printable(what)
 
-    def run() -> None:
+    def run(done: Event) -> None:
         start, shown = time.monotonic(), False
         while not done.wait(1.0):
             shown = True
@@ -108,10 +120,5 @@ def show_progress(what: str) -> Iterator[None]:
         if shown:
             write_status("\r\x1b[K")
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
+    with in_background(run):
         yield
-    finally:
-        done.set()
-        thread.join()

@@ -19,6 +19,7 @@ from torchstone.api.measuring.ab_result import (
     pairs_text,
 )
 from torchstone.cli.terminal.ab_interval import draw_interval
+from torchstone.cli.terminal.background import in_background
 from torchstone.cli.terminal.output import make_live
 from torchstone.cli.terminal.run_display import Display
 from torchstone.cli.terminal.tables import print_table, print_wrapped
@@ -55,22 +56,16 @@ def _repeating(what: str) -> Iterator[None]:
     if sys.stderr.isatty():
         yield
         return
-    done = threading.Event()
 
-    def run() -> None:
+    def run(done: threading.Event) -> None:
         began, later = time.monotonic(), itertools.count(2 * _REPEATS[-1], _REPEATS[-1])
         for after in itertools.chain(_REPEATS, later):
             if done.wait(began + after - time.monotonic()):
                 return
             sys.stderr.write(f"{printable(what)} ... {after:.0f} s\n")
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
+    with in_background(run):
         yield
-    finally:
-        done.set()
-        thread.join()
 
 
 class AbDisplay(Display):

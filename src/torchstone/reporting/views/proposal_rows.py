@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from torchstone.baselines.changes import Change
 from torchstone.baselines.propose import Proposal
+from torchstone.baselines.proposed_changes import Change
 from torchstone.core.errors import printable
 from torchstone.core.text.units import count_of, format_change, format_value
 from torchstone.reporting.views.names import Names

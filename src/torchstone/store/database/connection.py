@@ -9,12 +9,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from torchstone.core.errors import InputError
+
 Value = int | float | str | bytes | None
 Row = tuple[Any, ...]
 """A row of a query; the query says what is in it."""
 
 PATIENCE = 30.0
 """Seconds that a command waits for another one to finish writing."""
+
+
+class ReadOnlyStoreError(InputError):
+    """The store can be read, but not written to."""
 
 
 class Database(Protocol):

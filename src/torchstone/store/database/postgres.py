@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 from torchstone.core.errors import InputError, TorchstoneError
 from torchstone.core.text.redaction import MASK, redact
 from torchstone.store.database import connection
-from torchstone.store.database.connection import Row, Value
+from torchstone.store.database.connection import ReadOnlyStoreError, Row, Value
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -26,6 +26,8 @@ _PROBLEMS = {
     "42501": "ask the owner of the database for the permission",
     "53100": "make room, and try again: nothing was written",
 }
+_PROTECTED = {"25006", "42501"}
+"""Codes of errors that say that this user, or everybody, may only read."""
 
 
 class PostgresDatabase:
@@ -88,7 +90,8 @@ class PostgresDatabase:
             advice = _PROBLEMS.get(state, "try again later" if state == "55P03" else "")
             if not state and "password authentication failed" in text:
                 advice = _PROBLEMS["28P01"]
-            raise InputError(redact(text), path=self.place, advice=advice) from None
+            kind = ReadOnlyStoreError if state in _PROTECTED else InputError
+            raise kind(redact(text), path=self.place, advice=advice) from None
 
     def query(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         """Return all rows of a query."""

@@ -13,7 +13,7 @@ from torchstone.core.disk import make_folder
 from torchstone.core.errors import InputError
 from torchstone.core.text.safe_text import quote_word
 from torchstone.store.database import connection
-from torchstone.store.database.connection import Row, Value
+from torchstone.store.database.connection import ReadOnlyStoreError, Row, Value
 from torchstone.store.database.schema import APPLICATION_ID
 
 _OLDEST = (3, 37)  # the first with STRICT tables
@@ -118,7 +118,8 @@ class SqliteDatabase:
             for start, problem, advice in _PROBLEMS:
                 if name.startswith(start):
                     told = problem.format(patience=connection.PATIENCE)
-                    raise InputError(told, path=self.place, advice=advice) from None
+                    kind = ReadOnlyStoreError if start == "SQLITE_READONLY" else InputError
+                    raise kind(told, path=self.place, advice=advice) from None
             raise InputError(f"the database failed: {error}", path=self.place) from None
 
     def query(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:

@@ -14,12 +14,12 @@ from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
 from torchstone.cli.options.quantities import parse_count
 from torchstone.cli.options.requests import make_request
 from torchstone.cli.options.shared import (
+    BASELINE_KIND,
     COMPARE_ANYWAY,
     CONFIG,
     CROSS_ENVIRONMENT,
     INPUT,
     KIND,
-    KINDS,
     ONLY,
     SET,
     show_progress,
@@ -62,14 +62,7 @@ OPTIONS = (
     ),
     SET,
     KIND,
-    Option(
-        "--baseline-kind",
-        "baseline_kind",
-        "KIND",
-        "Format of the baseline files (default: detected).",
-        choices=KINDS,
-        section=INPUT,
-    ),
+    BASELINE_KIND,
     COMPARE_ANYWAY,
     CROSS_ENVIRONMENT,
     CONFIG,

@@ -12,7 +12,17 @@ from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.plain import Option
 from torchstone.cli.options.quantities import parse_count, parse_share
 from torchstone.cli.options.requests import make_request
-from torchstone.cli.options.shared import CASES, CONFIG, INPUT, KIND, KINDS, ONLY, RULE, SET, show_progress
+from torchstone.cli.options.shared import (
+    BASELINE_KIND,
+    CASES,
+    CONFIG,
+    INPUT,
+    KIND,
+    ONLY,
+    RULE,
+    SET,
+    show_progress,
+)
 from torchstone.cli.terminal.tables import print_result_table
 from torchstone.core.disk import try_file
 from torchstone.core.errors import UsageError, printable
@@ -85,14 +95,7 @@ OPTIONS = (
     RULE,
     SET,
     KIND,
-    Option(
-        "--baseline-kind",
-        "baseline_kind",
-        "KIND",
-        "Format of the baseline file (default: detected).",
-        choices=KINDS,
-        section=INPUT,
-    ),
+    BASELINE_KIND,
     CONFIG,
 )
 

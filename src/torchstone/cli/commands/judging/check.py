@@ -16,6 +16,7 @@ from torchstone.cli.options.plain import Option
 from torchstone.cli.options.quarantine_options import AS_OF, PLATFORM, QUARANTINE
 from torchstone.cli.options.requests import make_request
 from torchstone.cli.options.shared import (
+    BASELINE_KIND,
     BLOCKING,
     CASES,
     COMPARE_ANYWAY,
@@ -24,7 +25,6 @@ from torchstone.cli.options.shared import (
     INPUT,
     JUDGING,
     KIND,
-    KINDS,
     ONLY,
     RULE,
     SET,
@@ -40,7 +40,6 @@ from torchstone.reporting.dialects.styles import render_report
 _RECORD = "torchstone.cli.commands.keeping.record_along"
 _VERDICTS = tuple(verdict.value for verdict in Verdict if verdict is not Verdict.SAME)
 _POLICY_HELP = "strict (default); lenient: undecided and new rows do not block; or upstream: decide as PyTorch's own scripts do."
-_BASELINE_KIND_HELP = "Format of the baseline files (default: detected)."
 _HISTORY_HELP = (
     "Past runs, to detect drift: small changes that add up. A file, a folder, or a quoted shell pattern. "
     "Repeatable."
@@ -93,7 +92,7 @@ OPTIONS = (
     PLATFORM,
     SET,
     KIND,
-    Option("--baseline-kind", "baseline_kind", "KIND", _BASELINE_KIND_HELP, choices=KINDS, section=INPUT),
+    BASELINE_KIND,
     COMPARE_ANYWAY,
     CROSS_ENVIRONMENT,
     Option("--history", "history", "PAST", _HISTORY_HELP, multiple=True, section=INPUT),

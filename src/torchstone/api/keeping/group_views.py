@@ -1,0 +1,130 @@
+"""Make what is shown of groups of changes from their records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchstone.api.keeping.remeasurement import propose_remeasurements
+from torchstone.core.records import Case
+from torchstone.core.text.safe_text import quote_word
+from torchstone.history.change_records import (
+    Cause,
+    ChangeGroup,
+    Direction,
+    SeriesChange,
+    TriageEvent,
+    TriageState,
+)
+from torchstone.history.triage.triage_rules import (
+    is_open,
+    is_open_regression,
+    link_of,
+    owner_of,
+    reason_of,
+    regressions_of,
+)
+from torchstone.reporting.views.changes.change_view import ChangeView, GroupView, NoteView, order_groups
+from torchstone.reporting.views.names import Names
+from torchstone.store.database.connection import Database
+
+
+def view_groups(database: Database, groups: Sequence[ChangeGroup], store: str = "") -> tuple[GroupView, ...]:
+    """Return what is shown of groups, open regressions first. ``store`` is named in commands, unless it is the usual one."""
+    names = Names([change.series.case for group in groups for change in group.changes])
+    return order_groups([view_group(database, group, store, names) for group in groups if group.changes])
+
+
+def view_group(
+    database: Database, group: ChangeGroup, store: str = "", names: Names | None = None
+) -> GroupView:
+    """Return what is shown of one group."""
+    known = names or Names([change.series.case for change in group.changes])
+    worse = regressions_of(group)
+    told = worse or [each for each in group.changes if not each.is_vanished] or list(group.changes)
+    first = max(told, key=lambda each: each.last_old.position).last_old
+    last = min(told, key=lambda each: each.first_new.position).first_new
+    is_provisional = all(each.is_provisional for each in told)
+    return GroupView(
+        id=group.id,
+        name=group.name,
+        branch=group.branch,
+        cause=group.cause.value,
+        state=group.state.value,
+        is_open=is_open(group),
+        is_regression=bool(worse) and group.cause is not Cause.MACHINE,
+        owner=owner_of(group.events),
+        link=link_of(group.events),
+        reason=reason_of(group.events),
+        duplicate_of=group.events[-1].duplicate_of if group.state is TriageState.DUPLICATE else None,
+        opened_at=group.opened_at,
+        last_old=first.revision,
+        first_new=last.revision,
+        first_new_at=last.measured_at or "",
+        certainty=max(each.certainty for each in told),
+        is_provisional=is_provisional,
+        direction=told[0].direction.value if not worse else Direction.REGRESSION.value,
+        changes=tuple(_view_change(each, group.state, known) for each in group.changes),
+        notes=tuple(_view_event(event) for event in group.events),
+        confirm=_confirm(database, told, store) if is_provisional and is_open_regression(group) else (),
+    )
+
+
+def _confirm(database: Database, changes: Sequence[SeriesChange], store: str) -> tuple[str, ...]:
+    return tuple(each.command for each in propose_remeasurements(database, changes, store))
+
+
+def _view_change(change: SeriesChange, state: TriageState, names: Names) -> ChangeView:
+    key = change.series
+    return ChangeView(
+        id=change.id,
+        group=change.group,
+        name=names.of(key.case),
+        case=key.case.id,
+        metric=key.metric,
+        unit=change.metric.unit,
+        machine=key.machine,
+        branch=change.branch,
+        last_old=change.last_old.revision,
+        first_new=change.first_new.revision,
+        first_new_at=change.first_new.measured_at or "",
+        direction=change.direction.value,
+        before=change.before,
+        after=change.after,
+        effect=change.ratio,
+        certainty=change.certainty,
+        is_provisional=change.is_provisional,
+        state=state.value,
+    )
+
+
+def _view_event(event: TriageEvent) -> NoteView:
+    other = f"duplicate of group {event.duplicate_of}" if event.duplicate_of is not None else ""
+    owner = f"owner {event.owner}" if event.owner else ""
+    parts = [each for each in (other, event.reason, owner, event.link) if each]
+    author = "torchstone" if event.is_automatic else event.author
+    return NoteView(at=event.at, state=event.state.value, author=author, text=", ".join(parts))
+
+
+def list_commands(group: ChangeGroup, view: GroupView, store: str = "") -> tuple[tuple[str, str], ...]:
+    """Return what can be done about a group, each with its command."""
+    at = f" --store {quote_word(store)}" if store else ""
+    set_to = f"torchstone triage set {group.id}"
+    if not is_open(group):
+        return (("open it again", f"{set_to} new{at}"),)
+    found = [("confirm or refute it", command) for command in view.confirm]
+    if group.changes and (command := _measure_both(group.changes[0])):
+        found.append(("measure both revisions of the worst, here and now", command))
+    if group.state is TriageState.NEW:
+        found.append(("take it", f"{set_to} acknowledged --owner NAME{at}"))
+    found.append(("accept it: its level becomes the reference", f'{set_to} expected --reason "..."{at}'))
+    return tuple(found)
+
+
+def _measure_both(change: SeriesChange) -> str:
+    """Return the command that measures both ends of an interval; empty if a revision is no commit, or the suite is unknown."""
+    case: Case = change.series.case
+    old, new = change.last_old.commit, change.first_new.commit
+    if not (old and new and case.suite) or old == new:
+        return ""
+    sides = f"--a rev={old[:12]} --b rev={new[:12]}"
+    return f"torchstone ab {quote_word(case.suite)} --only {quote_word(case.benchmark)} {sides}"

@@ -1,0 +1,53 @@
+"""``torchstone changes``: what changed in the store, in groups of one cause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchstone.api.keeping.changes import STYLES, ChangesRequest, find_all_changes
+from torchstone.cli.options.click_commands import make_command
+from torchstone.cli.options.plain import Option
+from torchstone.cli.options.requests import make_request
+from torchstone.cli.options.shared import CONFIG, show_progress
+from torchstone.cli.options.store_options import STORE
+from torchstone.cli.terminal.output import write_data
+
+OPTIONS = (
+    STORE,
+    Option("--branch", "branch", "NAME", "Only changes on this branch."),
+    Option("--since", "since", "DATE|REV", "Only changes since this day or revision."),
+    Option(
+        "--filter",
+        "filters",
+        "REGEX",
+        "Only benchmarks whose name matches. Repeatable.",
+        multiple=True,
+        short="-k",
+    ),
+    Option("--format", "style", "STYLE", "text, json or markdown (default: text).", choices=STYLES),
+    Option("--gate", "gate", "", "Exit code 1 if a confirmed regression is open."),
+    CONFIG,
+)
+
+
+def show_changes(_: tuple[str, ...] = (), **values: Any) -> int:  # noqa: ANN401  (the options, by name)
+    """Show what changed in the store, open regressions first.
+
+    What was recorded since the last time is looked at first. Changes of one
+    cause are a group; 'torchstone triage' decides about groups. A change is
+    provisional until enough points, or measuring again, confirm it.
+
+    \b
+    Examples:
+      torchstone changes
+      torchstone changes --since 2026-11-01 -k resnet
+      torchstone changes --gate --format markdown
+    """
+    request = make_request(ChangesRequest, OPTIONS, values)
+    with show_progress("looking for changes"):
+        result = find_all_changes(request)
+    write_data(result.render(values["style"] or "text"))
+    return result.exit_code if values["gate"] else 0
+
+
+changes_command = make_command("changes", show_changes, OPTIONS, "", required=False, bare=True)

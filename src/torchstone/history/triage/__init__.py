@@ -1,0 +1,1 @@
+"""Triage: what people, and the data, decide about groups of changes."""

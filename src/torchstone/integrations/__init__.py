@@ -1,0 +1,1 @@
+"""Tell other services what happened."""

@@ -1,0 +1,1 @@
+"""Render changes and triage: text, Markdown, JSON, chat."""

@@ -1,0 +1,1 @@
+"""Define what is shown of changes, groups of them, and triage."""
