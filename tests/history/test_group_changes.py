@@ -65,6 +65,12 @@ def test_two_causes_one_revision_apart_are_two_groups() -> None:
     ]
 
 
+def test_one_case_beside_forty_belongs_to_them_and_beside_another_one_it_does_not() -> None:
+    stray = change_of(51, "stray")
+    assert len(group_changes([*(change_of(50, f"net{number}") for number in range(40)), stray])) == 1
+    assert len(group_changes([change_of(50, "net"), stray])) == 2
+
+
 def test_noise_around_two_causes_leaves_two_groups() -> None:
     chance = random.Random(1)  # noqa: S311  (noise, not secrets)
     first = [change_of(50 + chance.choice([-1, 0, 0, 1]), f"a{number}", reach=3) for number in range(15)]
