@@ -166,3 +166,12 @@ def test_undecided_rows_and_their_headline_are_amber_and_red_ones_red(tmp_path: 
     page = product.compare(base, red).html
     assert '<span class="badge absent">inconclusive</span>' in page
     assert '<span class="badge fail">regression</span>' in page
+
+
+def test_the_headline_tells_disturbed_rows_from_those_that_need_more_trials(tmp_path: Path) -> None:
+    busy = (make_caution(CautionKind.BUSY_MACHINE, rate=100.0, share=0.6),)
+    first, second, *_ = slower(1.0)
+    write_run(tmp_path, "base.jsonl", [first, second])
+    write_run(tmp_path, "new.jsonl", [structs.replace(first, cautions=busy), second])
+    result = product.compare(str(tmp_path / "base.jsonl"), str(tmp_path / "new.jsonl"))
+    assert "UNDECIDED: 2 of 4 rows (2 were disturbed)" in result.render("text")

@@ -14,7 +14,9 @@ from torchstone.core.cautions import Caution, merged, span_of
 from torchstone.core.details.measurement_details import NO_DETAILS
 from torchstone.core.records import Measurement, Outcome, find_metric
 from torchstone.core.vocabulary import COMPILE_SECONDS, DEVICE_COUNTERPARTS, METRICS, SAVED, Probe
+from torchstone.gate.comparable import NOT_COMPARABLE
 from torchstone.gate.criteria import HostBound
+from torchstone.gate.judgement import Row
 
 _TIME_UNITS = frozenset({"s", "ms", "us", "1/s"})
 _TIMED_IN_A_LOOP = frozenset({"speedup", "abs_latency", "eager_latency"})
@@ -45,6 +47,13 @@ def is_all_disturbed(outcome: Outcome | None, metric: str) -> bool:
     """Return whether a metric of an outcome has no trial that was not disturbed."""
     found = next((each for each in outcome.measurements if each.metric == metric), None) if outcome else None
     return outcome is not None and found is not None and steady_part(outcome, found)[0] is None
+
+
+def is_disturbed(row: Row) -> bool:
+    """Return whether nothing but a disturbance of a side leaves a row undecided."""
+    if row.ruling.levels is not None or row.detail.startswith(NOT_COMPARABLE):
+        return False
+    return any(is_all_disturbed(outcome, row.metric) for outcome in (row.new, row.base))
 
 
 def tell_disturbances(found: Mapping[str, Caution]) -> str:

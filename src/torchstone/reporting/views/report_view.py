@@ -15,6 +15,7 @@ from torchstone.analyze.evidence import EXACT, MOST_MORE, PAIRED, Comparison
 from torchstone.core.records import Case, FilePlace, unit_of
 from torchstone.core.text.units import count_of, format_change, format_limit, format_value
 from torchstone.core.vocabulary import ACCURACY, Probe, Verdict
+from torchstone.gate.disturbance import is_disturbed
 from torchstone.gate.judgement import Judgement, Row, State
 
 _LARGE, _HUGE = 20.0, 100_000.0  # ratios too large to read as a change in percent
@@ -170,11 +171,14 @@ def describe_more(more: int | None, sides: str = " per side") -> str:
 
 
 def undecided_text(judgement: Judgement, rows: int) -> str:
-    """Return how many rows are undecided and why: ``8 of 26 rows (5 need more trials, 3 cannot be compared)``."""
+    """Return how many rows are undecided and why: ``8 of 26 rows (5 need more trials, 2 were disturbed, 1 cannot be judged)``."""
     undecided = judgement.undecided
     thin = sum(row.ruling.levels is not None for row in undecided)
+    disturbed = sum(map(is_disturbed, undecided))
+    rest = len(undecided) - thin - disturbed
     reasons = [f"{thin:,} {'needs' if thin == 1 else 'need'} more trials"] if thin else []
-    reasons += [f"{len(undecided) - thin:,} cannot be judged"] if len(undecided) > thin else []
+    reasons += [f"{disturbed:,} {'was' if disturbed == 1 else 'were'} disturbed"] if disturbed else []
+    reasons += [f"{rest:,} cannot be judged"] if rest else []
     return f"{len(undecided):,} of {count_of(rows, 'row')} ({', '.join(reasons)})"
 
 
