@@ -39,6 +39,7 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/instructions.py
 	$(BIN)/python benchmarks/compare_speed.py
 	$(BIN)/python benchmarks/history.py
+	$(BIN)/python benchmarks/grouping.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/verdicts.py simulate
 	$(BIN)/python benchmarks/scaling.py

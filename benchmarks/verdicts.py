@@ -26,9 +26,9 @@ from simulated_checks import DESIGNS, SCALES, count_alarms
 from torchstone.analyze.evidence import Evidence
 from torchstone.analyze.multiple_comparisons import adjust
 from torchstone.analyze.ratio_interval import compare_trials
-from torchstone.analyze.sequential import ALPHA, MARGIN, PairedTest
+from torchstone.analyze.sequential import PairedTest
 from torchstone.api.measuring.ab_request import SelftestRequest, prepare_pairs
-from torchstone.gate.defaults import USUAL_ALPHA
+from torchstone.gate.defaults import DEFAULTS
 from torchstone.measure.ab.contest import AbSettings
 from torchstone.measure.ab.pair import PairResult
 from torchstone.measure.ab.self_comparison import compare_with_itself, score
@@ -36,6 +36,7 @@ from torchstone.measure.ab.side_spec import SideSpec
 from torchstone.measure.ab.sides import open_sides
 from torchstone.measure.supervisor import WorkerLimits
 
+MARGIN, ALPHA = DEFAULTS.pair_margin, DEFAULTS.pair_alpha
 COMPARISONS = 2_000
 MOST_PAIRS = 40
 ROUNDS = 60
@@ -133,7 +134,7 @@ def play(noise: Noise, chance: random.Random, slower: float) -> float:
 
 def decide(noise: Noise, chance: random.Random, slower: float) -> tuple[str, int]:
     """What 'torchstone ab' says, which looks after every pair; and after how many."""
-    test = PairedTest()
+    test = PairedTest(MARGIN, ALPHA)
     while not test.decision() and test.pairs < MOST_PAIRS:
         test.add(play(noise, chance, slower))
     return test.decision() or "inconclusive", test.pairs
@@ -150,11 +151,11 @@ def compare_once(noise: Noise, chance: random.Random) -> tuple[int, int]:
                 for calls in (noise(chance) for _ in range(TRIALS))
             ]
             sides.append(Evidence(tuple(trials), 20 * TRIALS))
-        found = compare_trials(*sides, alpha=USUAL_ALPHA)
+        found = compare_trials(*sides, alpha=DEFAULTS.alpha)
         p_values.append(1.0 if found.p_value is None else found.p_value)
         ratios.append(found)
     false = sum(
-        p <= USUAL_ALPHA and not (found.low > 1 / (1 + MARGIN) and found.high < 1 + MARGIN)
+        p <= DEFAULTS.alpha and not (found.low > 1 / (1 + MARGIN) and found.high < 1 + MARGIN)
         for p, found in zip(adjust(p_values), ratios, strict=True)
     )
     return false, int(false > 0)
@@ -197,7 +198,7 @@ def simulate(comparisons: int) -> bool:
 def simulate_compare(tables: int) -> bool:
     """False alarms of 'compare' over whole tables."""
     print(
-        f"\ncompare, alpha {USUAL_ALPHA:.0%}, {TRIALS} trials a side, {tables} tables of {CASES} cases that have not changed"
+        f"\ncompare, alpha {DEFAULTS.alpha:.0%}, {TRIALS} trials a side, {tables} tables of {CASES} cases that have not changed"
     )
     print("| noise | rows called different | tables with any |")
     print("|---|---|---|")
@@ -218,7 +219,9 @@ def simulate_compare(tables: int) -> bool:
 
 def simulate_checks(runs: int) -> bool:
     """False alarms of 'check' and of 'run --decide', with the noise between processes below, at and above the documented default."""
-    print(f"\ncheck, alpha {USUAL_ALPHA:.0%}, {runs} runs of {SIMULATED_CASES} cases that have not changed")
+    print(
+        f"\ncheck, alpha {DEFAULTS.alpha:.0%}, {runs} runs of {SIMULATED_CASES} cases that have not changed"
+    )
     print("| measured | noise, of the default | rows | red | improved | undecided | exit code 0 |")
     print("|---|---|---|---|---|---|---|")
     worst = 0.0

@@ -11,14 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchstone.analyze.sequential import ALPHA, PairedTest, hodges_lehmann
+from torchstone.analyze.sequential import PairedTest, hodges_lehmann
+
+MARGIN, ALPHA = 0.02, 0.0025
 
 LOG_RATIOS = st.lists(st.floats(-0.2, 0.2), min_size=1, max_size=25)
 
 
 def decide(log_ratios: Iterator[float], most: int = 60) -> tuple[str, int]:
     """The decision of someone who looks after every pair, and the pairs it took."""
-    test = PairedTest()
+    test = PairedTest(MARGIN, ALPHA)
     while not test.decision() and test.pairs < most:
         test.add(next(log_ratios))
     return test.decision(), test.pairs
@@ -86,7 +88,7 @@ def test_which_way_round_is_all_that_a_sign_changes() -> None:
 
 @given(LOG_RATIOS)
 def test_the_interval_holds_the_estimate_and_turns_round_with_the_sides(log_ratios: list[float]) -> None:
-    test, turned = PairedTest(), PairedTest()
+    test, turned = PairedTest(MARGIN, ALPHA), PairedTest(MARGIN, ALPHA)
     for log_ratio in log_ratios:
         test.add(log_ratio)
         turned.add(-log_ratio)
@@ -98,7 +100,7 @@ def test_the_interval_holds_the_estimate_and_turns_round_with_the_sides(log_rati
 
 @given(LOG_RATIOS)
 def test_the_decision_is_what_the_interval_says(log_ratios: list[float]) -> None:
-    test = PairedTest()
+    test = PairedTest(MARGIN, ALPHA)
     for log_ratio in log_ratios:
         test.add(log_ratio)
     _, low, high = test.effect()
@@ -117,7 +119,7 @@ def test_the_decision_is_what_the_interval_says(log_ratios: list[float]) -> None
 @given(LOG_RATIOS)
 @settings(deadline=None)
 def test_an_interval_never_gets_wider(log_ratios: list[float]) -> None:
-    test = PairedTest()
+    test = PairedTest(MARGIN, ALPHA)
     before = 0.0
     for log_ratio in log_ratios:
         test.add(log_ratio)
@@ -128,7 +130,7 @@ def test_an_interval_never_gets_wider(log_ratios: list[float]) -> None:
 
 def test_how_many_more_pairs_it_takes_is_about_right() -> None:
     chance = random.Random(11)  # noqa: S311
-    test = PairedTest()
+    test = PairedTest(MARGIN, ALPHA)
     for _ in range(6):
         test.add(chance.gauss(0.04, 0.005))
     more = test.more_pairs()
@@ -141,7 +143,7 @@ def test_how_many_more_pairs_it_takes_is_about_right() -> None:
 
 
 def test_of_one_pair_nothing_can_be_said() -> None:
-    test = PairedTest()
+    test = PairedTest(MARGIN, ALPHA)
     assert test.effect() == (1.0, 0.0, math.inf)
     test.add(0.1)
     assert (test.decision(), test.more_pairs()) == ("", None)
@@ -150,7 +152,7 @@ def test_of_one_pair_nothing_can_be_said() -> None:
 @pytest.mark.parametrize("log_ratio", [math.nan, math.inf, -math.inf])
 def test_what_is_no_number_is_refused(log_ratio: float) -> None:
     with pytest.raises(ValueError, match="finite"):
-        PairedTest().add(log_ratio)
+        PairedTest(MARGIN, ALPHA).add(log_ratio)
 
 
 @pytest.mark.parametrize(("margin", "alpha"), [(0, 0.01), (0.02, 0), (-1, 0.5), (0.02, 1), (math.inf, 0.01)])
@@ -160,7 +162,7 @@ def test_shares_that_are_none_are_refused(margin: float, alpha: float) -> None:
 
 
 def test_log_ratios_that_are_all_the_same_and_huge_overflow_nothing() -> None:
-    test = PairedTest()
+    test = PairedTest(MARGIN, ALPHA)
     for _ in range(30):
         test.add(800.0)
     assert test.decision() == "slower"

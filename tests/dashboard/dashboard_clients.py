@@ -16,6 +16,7 @@ from stored_runs import opened, recorded
 from torchstone.dashboard.application import make_application
 from torchstone.dashboard.serving import ServeRequest, Serving, open_dashboard
 from torchstone.dashboard.store_pool import StorePool
+from torchstone.history.update import bring_up_to_date
 
 NIGHTS = 40
 
@@ -25,6 +26,7 @@ def record_nights(folder: Path) -> str:
     path = str(folder / "history.db")
     with opened(path) as database:
         recorded(database, *make_nights(NIGHTS))
+        bring_up_to_date(database)
     return path
 
 

@@ -57,6 +57,8 @@ def is_here(url: str) -> bool:
 
 PAGES = (
     "",
+    "changes",
+    "change/1",
     "cases",
     "compare?a=2026-01-23&b=main",
     "runs",

@@ -21,7 +21,7 @@ from torchstone.core.records import Case, Variant
 from torchstone.dashboard.page_table import PAGE_KINDS
 from torchstone.store.browsing.run_pages import RunFilter, count_runs, read_run_page
 
-PAGES = ("/", "/cases", "/compare", "/runs", "/machines", "/run/1", "/case/1")
+PAGES = ("/", "/changes", "/change/1", "/cases", "/compare", "/runs", "/machines", "/run/1", "/case/1")
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_every_page_answers_with_a_title_and_the_navigation(client: TestClient, 
     found = client.get(page)
     assert found.status_code == 200
     assert "<title>" in found.text
-    assert all(name in found.text for name in ("Health", "Cases", "Compare", "Runs", "Machines"))
+    assert all(name in found.text for name in ("Health", "Changes", "Cases", "Compare", "Runs", "Machines"))
 
 
 def test_every_link_of_every_page_leads_somewhere(client: TestClient) -> None:
@@ -159,7 +159,7 @@ def test_an_empty_store_has_pages_that_say_so(tmp_path: Path) -> None:
     with opened(path):
         pass
     with client_of(path) as client:
-        for page in ("/", "/cases", "/compare", "/runs", "/machines"):
+        for page in ("/", "/changes", "/cases", "/compare", "/runs", "/machines"):
             assert client.get(page).status_code == 200
         assert "torchstone record" in client.get("/").text
 
@@ -237,6 +237,8 @@ def test_a_malformed_filter_is_told_beside_the_filter_bar(
         ("/run/", "20260209T"),
         ("/case/BertForMaskedML", "BertForMaskedLM"),
         ("/case/BertForMaskedLM", "2 cases"),
+        ("/change/999", "BertForMaskedLM"),
+        ("/change/x", "BertForMaskedLM"),
         ("/assets/nothing.js", "Health"),
         ("/runs/1", "Runs"),
     ],
@@ -338,6 +340,77 @@ def test_compare_takes_branches_days_and_commits_and_pins_them(client: TestClien
     pinned = json_of(client, f"/compare.json?a={view['a']['pinned']}&b={view['b']['pinned'][:10]}")
     assert pinned["a"]["runs"] == view["a"]["runs"]
     assert pinned["headline"] == view["headline"]
+
+
+def test_changes_are_a_queue_of_groups_with_regressions_first(client: TestClient) -> None:
+    view = json_of(client, "/changes.json")
+    directions = [row["direction"] for row in view["rows"]]
+    assert directions.index("improvement") >= len([each for each in directions if each != "improvement"])
+    slower = next(row for row in view["rows"] if row["name"].startswith("BertForMaskedLM"))
+    assert (slower["state"], slower["tone"], slower["cases"]) == ("new", "worse", 2)
+    assert json_of(client, "/health.json")["open_changes"] == len(directions) - directions.count(
+        "improvement"
+    )
+    few = json_of(client, "/changes.json?case=resnet50&direction=improvement")["rows"]
+    assert [row["worst"].split()[0] for row in few] == ["resnet50"]
+
+
+def test_a_change_has_members_evidence_and_the_runs_on_both_sides(client: TestClient) -> None:
+    rows = json_of(client, "/changes.json?case=/^Bert/")["rows"]
+    number = next(row["id"] for row in rows if row["name"].startswith("BertForMaskedLM"))
+    view = json_of(client, f"/change/{number}.json")
+    metrics = {member["metric"] for member in view["members"]}
+    assert {"speedup", "abs_latency"} <= metrics
+    assert view["members"][0]["metric"] in metrics
+    assert any("torch" in each for each in view["differences"])
+    text = client.get(f"/change/{number}").text
+    assert f"git bisect start {view['commits'][1][:12]} {view['commits'][0][:12]}" in text
+    assert f"compare?a={view['compare'][0]}&amp;b={view['compare'][1]}" in text
+    assert "Nobody has decided about it yet" in text
+    case = next(member for member in view["members"] if member["metric"] == "speedup")
+    chart = json_of(client, f"/case/{case['case_id']}.json?metric=speedup")["charts"][0]
+    assert [flag["group"] for flag in chart["changes"]] == [number]
+    assert len(chart["levels"]) == 2
+
+
+def test_closed_groups_are_behind_a_switch_and_decisions_are_listed(tmp_path: Path) -> None:
+    path = record_nights(tmp_path)
+    with opened(path) as database, client_of(path) as client:
+        number = json_of(client, "/changes.json")["rows"][0]["id"]
+        before = json_of(client, "/health.json")["open_changes"]
+        columns = (
+            "id",
+            "group_id",
+            "state",
+            "reason",
+            "link",
+            "owner",
+            "author",
+            "at",
+            "is_automatic",
+            "duplicate_of",
+        )
+        row = (
+            1,
+            number,
+            "expected",
+            "<b>new kernels</b>",
+            "javascript:alert(1)",
+            "ann",
+            "bob",
+            "2026-03-01T00:00:00Z",
+            0,
+            None,
+        )
+        with database.writing():
+            database.insert("triage_events", columns, [row])
+        assert number not in [each["id"] for each in json_of(client, "/changes.json")["rows"]]
+        assert "Show 1 closed group" in client.get("/changes").text
+        assert number in [each["id"] for each in json_of(client, "/changes.json?all=1")["rows"]]
+        assert json_of(client, "/health.json")["open_changes"] == before - 1
+        text = client.get(f"/change/{number}").text
+    assert "&lt;b&gt;new kernels" in text
+    assert 'href="javascript' not in text
 
 
 def test_machines_show_their_noise(client: TestClient) -> None:

@@ -62,7 +62,16 @@ def test_every_link_of_the_site_leads_to_one_of_its_files(site: Path) -> None:
 
 def test_the_site_has_all_pages_and_only_the_newest_runs(site: Path) -> None:
     names = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
-    assert {"index.html", "cases.html", "runs.html", "runs-2.html", "machines.html", "health.json"} <= names
+    assert {
+        "index.html",
+        "changes.html",
+        "change/1.html",
+        "cases.html",
+        "runs.html",
+        "runs-2.html",
+        "machines.html",
+        "health.json",
+    } <= names
     assert {f"assets/{name}" for name in ASSETS} <= names
     assert len([name for name in names if name.startswith("run/")]) == 20
     assert len([name for name in names if name.startswith("case/")]) == 36

@@ -10,7 +10,7 @@ from torchstone.analyze.evidence import WELCH, Comparison, Evidence
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.blocking_policy import comparison_policy
 from torchstone.gate.criteria import Criteria
-from torchstone.gate.defaults import USUAL_ALPHA
+from torchstone.gate.defaults import DEFAULTS
 from torchstone.gate.judge import judge_together
 from torchstone.gate.judgement import Row, Ruling
 
@@ -19,13 +19,13 @@ SIDE = Evidence((1.0, 1.1), 2)
 
 def row_of(low: float, high: float, p_value: float) -> Row:
     found = Comparison(SIDE, SIDE, WELCH, (low * high) ** 0.5, low, high, p_value)
-    criteria = Criteria(0.02, USUAL_ALPHA, "lower")
+    criteria = Criteria(0.02, DEFAULTS.alpha, "lower")
     ruling = Ruling(Verdict.INCONCLUSIVE)
     return Row(ruling, case_of("a"), "abs_latency", comparison=found, criteria=criteria)
 
 
 def settle(rows: Sequence[Row]) -> list[Row]:
-    return judge_together(rows, comparison_policy(), USUAL_ALPHA)
+    return judge_together(rows, comparison_policy(), DEFAULTS.alpha)
 
 
 def test_certain_changes_within_the_margin_do_not_make_others_more_believable() -> None:

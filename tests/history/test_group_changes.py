@@ -11,7 +11,7 @@ from msgspec import structs
 
 from made_changes import change_of
 from torchstone.core.records import Case, Variant
-from torchstone.history.causes.group_changes import Grouped, group_changes
+from torchstone.history.causes.group_changes import Grouped, group_changes, make_range
 from torchstone.history.causes.group_names import find_varying, name_group
 from torchstone.history.change_records import Direction, SeriesChange
 
@@ -63,6 +63,12 @@ def test_two_causes_one_revision_apart_are_two_groups() -> None:
         {each.id for each in first},
         {each.id for each in second},
     ]
+
+
+def test_one_case_beside_forty_belongs_to_them_and_beside_another_one_it_does_not() -> None:
+    stray = change_of(51, "stray")
+    assert len(group_changes([*(change_of(50, f"net{number}") for number in range(40)), stray])) == 1
+    assert len(group_changes([change_of(50, "net"), stray])) == 2
 
 
 def test_noise_around_two_causes_leaves_two_groups() -> None:
@@ -158,15 +164,19 @@ def test_members_follow_from_the_changes_and_not_from_what_was_known_before(
 
 @given(SOME_CHANGES)
 def test_members_of_a_group_share_a_possible_cause(changes: list[SeriesChange]) -> None:
-    """No change is explained by a cause that lies farther away than one and a half times its range."""
     for group in group_changes(changes):
-        latest_begin = max(
-            each.last_old.position - 1.5 * (each.last_old.position - each.earliest) for each in group.changes
-        )
-        first_end = min(
-            each.first_new.position + 1.5 * (each.latest - each.first_new.position) for each in group.changes
-        )
-        assert latest_begin < first_end
+        spans = [
+            make_range(
+                each.earliest, each.last_old.position, each.first_new.position, each.latest, is_exact=False
+            ).span
+            for each in group.changes
+        ]
+        assert max(first for first, _ in spans) <= min(last for _, last in spans)
+
+
+def test_counts_and_statuses_have_no_cause_beyond_their_range() -> None:
+    late = change_of(51, "late", "graph_breaks", before=0, then=3)
+    assert len(group_changes([*(change_of(50, f"net{number}") for number in range(9)), late])) == 2
 
 
 def of(benchmark: str, **axes: str) -> Case:

@@ -31,8 +31,6 @@ from typing import NamedTuple
 BETS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 FIRST_SPREAD = 0.01
 """The initial guess of the spread of log ratios; it affects how soon a verdict comes, not whether it is right."""
-ALPHA = 0.0025
-MARGIN = 0.02
 FAR = 20.0  # of the logarithm: larger effects are always excluded
 _FOUR_OF_FIVE = 1.2816  # standard deviations that contain 80 % of normal noise
 _FARTHEST = 3.0  # spreads: log ratios are clipped here, so that one outlier does not ruin all bets
@@ -60,14 +58,14 @@ class Effect(NamedTuple):
 class PairedTest:
     """Sequential test on log ratios of cost (B's to A's), with an interval and a decision at any time.
 
-    >>> test = PairedTest()
+    >>> test = PairedTest(0.02, 0.0025)
     >>> for log_ratio in [0.05, 0.04, 0.06, 0.05, 0.05, 0.04, 0.06, 0.05, 0.05, 0.04, 0.06]:
     ...     test.add(log_ratio)
     >>> test.decision()
     'slower'
     """
 
-    def __init__(self, margin: float = MARGIN, alpha: float = ALPHA) -> None:
+    def __init__(self, margin: float, alpha: float) -> None:
         if not 0 < margin < math.inf or not 0 < alpha < 1:
             raise ValueError("a margin is a share above 0, and an alpha one between 0 and 1")
         self._wealth = math.log(2 / alpha)  # two sides, half of alpha each

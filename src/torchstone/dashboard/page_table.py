@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from torchstone.api.browsing.browse_case import CASE_FILTERS, browse_case
+from torchstone.api.browsing.browse_changes import CHANGES_FILTERS, browse_change, browse_changes
 from torchstone.api.browsing.browse_health import HEALTH_FILTERS, browse_health
 from torchstone.api.browsing.browse_lists import (
     CASES_FILTERS,
@@ -20,6 +21,7 @@ from torchstone.api.browsing.browse_lists import (
 from torchstone.api.browsing.browse_run import RunPage, browse_run
 from torchstone.api.browsing.browse_sides import SIDES_FILTERS, browse_sides
 from torchstone.api.browsing.browsing import Browsing
+from torchstone.reporting.html.history.changes_section import render_changes, render_group
 from torchstone.reporting.html.history.health_section import render_health
 from torchstone.reporting.html.history.history_section import render_case
 from torchstone.reporting.html.history.list_sections import render_cases, render_machines, render_runs
@@ -29,6 +31,7 @@ from torchstone.reporting.html.history.sides_section import render_sides
 from torchstone.reporting.html.page import fit_page, render_page
 from torchstone.reporting.views.history.case_page import CaseHistoryView
 from torchstone.reporting.views.history.cases_view import CasesView
+from torchstone.reporting.views.history.changes_view import ChangeGroupView, ChangeQueueView
 from torchstone.reporting.views.history.health_view import HealthView
 from torchstone.reporting.views.history.machines_view import MachinesView
 from torchstone.reporting.views.history.page_filters import PageFilters
@@ -76,6 +79,21 @@ PAGE_KINDS = (
         HealthView,
         lambda asked: browse_health(asked.browsing, asked.filters, asked.problems),
         render_health,
+    ),
+    PageKind(
+        "changes",
+        CHANGES_FILTERS,
+        ChangeQueueView,
+        lambda asked: browse_changes(asked.browsing, asked.filters, asked.problems),
+        render_changes,
+    ),
+    PageKind(
+        "change",
+        (),
+        ChangeGroupView,
+        lambda asked: browse_change(asked.browsing, asked.name),
+        render_group,
+        has_name=True,
     ),
     PageKind(
         "cases",

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from torchstone import __version__
+from torchstone.api.browsing.browse_changes import groups_of
 from torchstone.api.browsing.browsing import Browsing
 from torchstone.api.requests import Path, make_request
 from torchstone.api.showing import show_html
@@ -115,6 +116,7 @@ def _files(browsing: Browsing, most_runs: int) -> Iterator[SiteFile]:
         yield SiteFile(f"assets/{name}", read_dashboard_asset(name))
     names = {
         "run": [str(run.id) for run in runs],
+        "change": [str(each.id) for each in groups_of(browsing, None)],
         "case": [str(each.id) for each in read_known_cases(database)],
     }
     for kind in PAGE_KINDS:

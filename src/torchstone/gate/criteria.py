@@ -10,7 +10,7 @@ from torchstone.core.records import Case, Measurement, Reading, Rule, matches_me
 from torchstone.core.run_settings import Settings
 from torchstone.core.vocabulary import DEVICE_COUNTERPARTS, METRICS, SAVED, SCENARIOS
 from torchstone.gate.blocking_policy import Policy
-from torchstone.gate.defaults import USUAL_ALPHA, USUAL_MARGIN
+from torchstone.gate.defaults import DEFAULTS
 from torchstone.gate.rules import RuleBook, is_our_ratio, margin_of, use_own_margin
 
 SAVINGS = METRICS.keys() & {f"{scenario}_{SAVED[0]}" for scenario in SCENARIOS}
@@ -59,7 +59,7 @@ class Criteria(Struct, frozen=True, gc=False):
     """
 
     margin: float
-    alpha: float = USUAL_ALPHA
+    alpha: float = DEFAULTS.alpha
     better: str = ""
     tolerance: float = 0.0
     family: Family | None = None
@@ -99,7 +99,7 @@ class CompareSettings(Struct, frozen=True):
     @property
     def level(self) -> float:
         """Return the significance level of one look."""
-        return (USUAL_ALPHA if self.alpha is None else self.alpha) / self.looks
+        return (DEFAULTS.alpha if self.alpha is None else self.alpha) / self.looks
 
     def criteria_of_metric(self, metric: str, case: Case) -> MetricCriteria:
         """Return the criteria for a metric of a case."""
@@ -168,7 +168,7 @@ def _as_factor(share: float, *, rises: bool) -> float:
 def _margin_of_ratio(rule: Rule | None) -> float:
     """Return the margin that a rule about a ratio allows; the usual margin without such a rule."""
     if rule is None or not rule.ratio or rule.kind not in _BETTER_OF_RULE:
-        return USUAL_MARGIN
+        return DEFAULTS.no_rule_margin
     return max(0.0, 1 / rule.ratio - 1 if rule.kind == "ratio_floor" else rule.ratio - 1)
 
 

@@ -7,24 +7,52 @@ show their noise themselves.
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from torchstone.analyze.speedup_ratio import BETWEEN_PROCESSES
 from torchstone.core.records import Measurement, Outcome, Rule, ScopedRule, find_metric
-from torchstone.core.vocabulary import COMPILE_SECONDS, METRICS, SCENARIOS, Probe
+from torchstone.core.vocabulary import COMPILE_SECONDS, DEFAULT_MARGIN, METRICS, SCENARIOS, Probe
 
-USUAL_ALPHA = 0.01
-"""The significance level, for all rows that are judged together."""
-USUAL_MARGIN = 0.05
-"""The margin of a noisy metric that has no rule of its own."""
+
+class DefaultCriteria(Struct, frozen=True):
+    """The numbers that everything is judged by unless it is told otherwise; docs/gate.md has them as a table.
+
+    Ratios and margins are shares of the expected value, ``points`` is in the metric's own unit (percent). ``pair_`` numbers are for pairs of ``ab``.
+    Noise is the standard deviation of the logarithm between processes.
+    """
+
+    alpha: float = 0.01
+    pair_alpha: float = 0.0025
+    pair_margin: float = 0.02
+    no_rule_margin: float = 0.05
+    count_margin: float = DEFAULT_MARGIN
+    cpu_margin: float = 0.3
+    gain_floor: float = 0.95
+    time_ceiling: float = 1.15
+    size_ceiling: float = 1.15
+    device_ceiling: float = 1.05
+    rate_floor: float = 0.87  # about 1 / 1.15, because a rate varies like a time
+    points: float = 5
+    gain_noise: float = 0.01
+    time_noise: float = 0.03
+    size_noise: float = 0.01
+
+
+DEFAULTS = DefaultCriteria()
+_FASTER = Rule("ratio_floor", ratio=DEFAULTS.gain_floor)
+_SLOWER = Rule("ratio_ceiling", ratio=DEFAULTS.time_ceiling)
+_LARGER = Rule("ratio_ceiling", ratio=DEFAULTS.size_ceiling)
+_MORE_POINTS = Rule("count", better="higher", tolerance=DEFAULTS.points)
 
 _NOISE_BY_METRIC = {
-    "speedup": 0.01,
-    "compression_ratio": 0.01,
+    "speedup": DEFAULTS.gain_noise,
+    "compression_ratio": DEFAULTS.gain_noise,
     "device_speedup": 0.0,  # its own interval allows for other processes
     "device_latency": BETWEEN_PROCESSES,
     "eager_device_latency": BETWEEN_PROCESSES,
 }
-_NOISE_BY_UNIT = {"GB": 0.01, "bytes": 0.01, "files": 0.01, "%": None, "status": None}
-_NOISE_OF_TIMES = 0.03
+_SIZES = dict.fromkeys(("GB", "bytes", "files"), DEFAULTS.size_noise)
+_NOISE_BY_UNIT = {**_SIZES, "%": None, "status": None}
 
 
 def noise_of(metric: str, *found: Measurement | Outcome | None) -> float | None:
@@ -35,12 +63,12 @@ def noise_of(metric: str, *found: Measurement | Outcome | None) -> float | None:
     if metric in _NOISE_BY_METRIC:
         return _NOISE_BY_METRIC[metric]
     known = find_metric(metric, *found)
-    return _NOISE_BY_UNIT.get(known.unit, _NOISE_OF_TIMES) if known else _NOISE_OF_TIMES
+    return _NOISE_BY_UNIT.get(known.unit, DEFAULTS.time_noise) if known else DEFAULTS.time_noise
 
 
 _CACHE_RULES = {
-    COMPILE_SECONDS: Rule("ratio_ceiling", ratio=1.15),
-    "saved": Rule("count", better="higher", tolerance=5),  # in points: a saving may be near 0, or less
+    COMPILE_SECONDS: _SLOWER,
+    "saved": _MORE_POINTS,  # in points: a saving may be near 0, or less
     "hit_rate": Rule("count", better="higher"),
 }
 
@@ -61,9 +89,9 @@ def _scenario_rules() -> tuple[ScopedRule, ...]:
 
 
 _SCALING_RULES = {
-    "iteration_time": Rule("ratio_ceiling", ratio=1.15),
-    "scaling_efficiency": Rule("count", better="higher", tolerance=5),  # in points
-    "peak_memory": Rule("ratio_ceiling", ratio=1.15),
+    "iteration_time": _SLOWER,
+    "scaling_efficiency": _MORE_POINTS,  # in points
+    "peak_memory": _LARGER,
 }
 
 
@@ -79,16 +107,16 @@ def _scaling_rules() -> tuple[ScopedRule, ...]:
 DEFAULT_RULES: tuple[ScopedRule, ...] = (
     ScopedRule(Rule("status_equal"), "accuracy"),
     # On an accelerator the device's own time comes first: it varies least, and a host-bound wall time is left to it.
-    ScopedRule(Rule("ratio_floor", ratio=0.95), "device_speedup"),
-    ScopedRule(Rule("ratio_ceiling", ratio=1.05), "device_latency"),
-    ScopedRule(Rule("ratio_floor", ratio=0.95), "speedup"),
-    ScopedRule(Rule("ratio_floor", ratio=0.95), "compression_ratio"),
-    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "abs_latency"),
-    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "compilation_latency"),
-    ScopedRule(Rule("ratio_ceiling", ratio=1.15), COMPILE_SECONDS),
-    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "dynamo_peak_mem"),
-    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "seconds"),
-    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "bytes"),
+    ScopedRule(_FASTER, "device_speedup"),
+    ScopedRule(Rule("ratio_ceiling", ratio=DEFAULTS.device_ceiling), "device_latency"),
+    ScopedRule(_FASTER, "speedup"),
+    ScopedRule(_FASTER, "compression_ratio"),
+    ScopedRule(_SLOWER, "abs_latency"),
+    ScopedRule(_SLOWER, "compilation_latency"),
+    ScopedRule(_SLOWER, COMPILE_SECONDS),
+    ScopedRule(_LARGER, "dynamo_peak_mem"),
+    ScopedRule(_SLOWER, "seconds"),
+    ScopedRule(_LARGER, "bytes"),
     ScopedRule(Rule("count", better="lower"), "graph_breaks"),
     ScopedRule(Rule("count", better="lower"), "unique_graph_breaks"),
     ScopedRule(Rule("count", better="lower"), "fallbacks_to_eager"),
@@ -101,9 +129,9 @@ DEFAULT_RULES: tuple[ScopedRule, ...] = (
     ScopedRule(Rule("margin"), "python_calls"),
     ScopedRule(Rule("margin"), "compile_time_python_calls"),
     # Times are noisy: the default margin of counts would be too narrow.
-    ScopedRule(Rule("margin", usual=0.3), "cpu_seconds"),
-    ScopedRule(Rule("margin", usual=0.3), "compile_time_cpu_seconds"),
-    ScopedRule(Rule("margin", usual=0.3), "import_time_us"),
+    ScopedRule(Rule("margin", usual=DEFAULTS.cpu_margin), "cpu_seconds"),
+    ScopedRule(Rule("margin", usual=DEFAULTS.cpu_margin), "compile_time_cpu_seconds"),
+    ScopedRule(Rule("margin", usual=DEFAULTS.cpu_margin), "import_time_us"),
     # The work of other threads and processes depends on scheduling.
     ScopedRule(Rule("ignore"), "instruction_count_tree"),
     ScopedRule(Rule("ignore"), "compile_time_instruction_count_tree"),
@@ -126,8 +154,8 @@ DEFAULT_RULES: tuple[ScopedRule, ...] = (
 )
 
 CUSTOM_RULES: dict[str, Rule] = {
-    "higher": Rule("ratio_floor", ratio=0.87),  # about 1 / 1.15, because a rate varies like a time
-    "lower": Rule("ratio_ceiling", ratio=1.15),
+    "higher": Rule("ratio_floor", ratio=DEFAULTS.rate_floor),
+    "lower": _SLOWER,
     "equal": Rule("count", better="equal"),
 }
 """The default rules of metrics that benchmarks report themselves, by the direction that is better."""

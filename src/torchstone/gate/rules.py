@@ -20,7 +20,6 @@ from torchstone.core.records import (
 from torchstone.core.text.units import format_limit, format_number
 from torchstone.core.vocabulary import (
     ACCURACY,
-    DEFAULT_MARGIN,
     FAILED,
     METRICS,
     PASSED,
@@ -29,7 +28,7 @@ from torchstone.core.vocabulary import (
     Verdict,
 )
 from torchstone.gate.baseline import has_numbers
-from torchstone.gate.defaults import CUSTOM_RULES, DEFAULT_RULES
+from torchstone.gate.defaults import CUSTOM_RULES, DEFAULT_RULES, DEFAULTS
 
 RATIOS = frozenset({"ratio_floor", "ratio_ceiling"})
 SHARES = RATIOS | {"margin"}
@@ -177,7 +176,7 @@ def is_our_ratio(rule: Rule) -> bool:
 def margin_of(rule: Rule, stated: float | None) -> float:
     """Return the margin that applies: the rule's, the baseline row's, the metric's default, or the general default."""
     margins = (margin for margin in (rule.margin, stated, rule.usual) if margin is not None)
-    return next(margins, DEFAULT_MARGIN)
+    return next(margins, DEFAULTS.count_margin)
 
 
 def _given(number: float | None) -> float:

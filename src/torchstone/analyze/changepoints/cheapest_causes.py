@@ -7,17 +7,21 @@ which range has which: n log 2 for n ranges that divide evenly, log n for a sing
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
 
-AT_THE_END = 3.0
-"""The cost of a cause at an end of a range; as of a range that holds its cause in 95 of 100 cases."""
-TOO_FAR = 4.5
+AT_THE_END = 2.0
+"""The cost of a cause at an end of a range. Costs are logarithms: one change in eight has its cause beside where it was found."""
+BEYOND = 3.0
+"""What each point adds by which a cause lies beyond the range: six changes in a thousand have theirs one point beyond it."""
+TOO_FAR = 8.0
 """A change has no cause at a position that would cost more."""
-A_CAUSE = 6.0
-"""The cost of a further cause."""
+A_CAUSE = 1.0
+"""The cost of a further cause, besides that of saying which range has which."""
 _NEVER = 1e6
 _MOST_STEPS = 200
 
@@ -25,7 +29,8 @@ _MOST_STEPS = 200
 class CauseRange(Struct, frozen=True):
     """Where the cause of a change lies: after ``after``, at ``at`` at the latest; noise extends this to ``earliest`` and ``latest``.
 
-    Changes with one ``subject``, such as several metrics of one case, share their noise, and so count less.
+    Changes with one ``subject``, such as several metrics of one case, share their noise, and so count less. A change that
+    ``is_exact`` has no cause beyond its range.
     """
 
     earliest: int
@@ -33,11 +38,18 @@ class CauseRange(Struct, frozen=True):
     at: int
     latest: int
     subject: int = 0
+    is_exact: bool = False
 
     @property
-    def bounds(self) -> tuple[int, int, int, int]:
-        """The positions, without the subject."""
-        return self.earliest, self.after, self.at, self.latest
+    def bounds(self) -> tuple[int, int, int, int, bool]:
+        """All but the subject."""
+        return self.earliest, self.after, self.at, self.latest, self.is_exact
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The first and the last position that a cause can have."""
+        more = 0.0 if self.is_exact else (TOO_FAR - AT_THE_END) / BEYOND * (self.at - self.after)
+        return self.earliest + 1 - more, self.latest + more
 
     def cost_of(self, position: int) -> float:
         """Return what a cause at a position costs; infinite if it is too far away."""
@@ -47,12 +59,16 @@ class CauseRange(Struct, frozen=True):
             distance, reach = position - self.at, self.latest - self.at
         else:
             distance, reach = self.after + 1 - position, self.after - self.earliest
-        cost = AT_THE_END * distance / reach if reach > 0 else math.inf
+        if distance <= reach:
+            return AT_THE_END * distance / reach
+        if self.is_exact:
+            return math.inf
+        cost = AT_THE_END + BEYOND * (distance - reach) / (self.at - self.after)
         return cost if cost <= TOO_FAR else math.inf
 
 
 class CheapestCauses:
-    """Ranges that may have causes in common, and the positions that these may have.
+    """Ranges that may have causes in common, as rows, and the positions that these may have, as columns.
 
     ``known`` are the ranges of causes that exist already: these stay where they are, cost nothing more, and come first in
     every list of causes.
@@ -61,61 +77,70 @@ class CheapestCauses:
     def __init__(self, ranges: Sequence[CauseRange], known: Sequence[Sequence[CauseRange]]) -> None:
         everything = [*ranges, *(each for site in known for each in site)]
         self._positions = sorted({place for each in everything for place in (each.after + 1, each.at)})
-        distinct = {bounds: row for row, bounds in enumerate(dict.fromkeys(each.bounds for each in ranges))}
-        self._row_of = [distinct[each.bounds] for each in ranges]
-        self._weights = [0.0] * len(distinct)
+        kinds = {each.bounds: each for each in ranges}
+        rows = {bounds: row for row, bounds in enumerate(kinds)}
+        self._row_of = [rows[each.bounds] for each in ranges]
+        self._weights = [0.0] * len(kinds)
         for row, weight in zip(self._row_of, _weights(ranges), strict=True):
             self._weights[row] += weight
         self._costs = [
-            [min(_NEVER, weight * CauseRange(*bounds).cost_of(place)) for place in self._positions]
-            for bounds, weight in zip(distinct, self._weights, strict=True)
+            {column: weight * cost for column, cost in self._reach(each)}
+            for each, weight in zip(kinds.values(), self._weights, strict=True)
         ]
+        self._rows_at: list[list[tuple[int, float]]] = [[] for _ in self._positions]
+        for row, costs in enumerate(self._costs):
+            for column, cost in costs.items():
+                self._rows_at[column].append((row, cost))
         self._known = [self._place_of(each) for each in known]
 
     def assign(self) -> list[int]:
         """Return the number of the cause of each range; those of known causes come first."""
         if not self._row_of:
             return []
-        nearest = self._nearest(self._join(self._improve(self._cover())))
+        nearest, _ = self._nearest(self._join(self._improve(self._cover())))
         return [nearest[row] for row in self._row_of]
+
+    def _reach(self, each: CauseRange) -> Iterator[tuple[int, float]]:
+        """Yield the columns that can explain a range, and what each costs."""
+        first, last = each.span
+        for column in range(bisect_left(self._positions, first), bisect_right(self._positions, last)):
+            cost = each.cost_of(self._positions[column])
+            if cost < _NEVER:
+                yield column, cost
 
     def _place_of(self, ranges: Sequence[CauseRange]) -> int:
         """Return the best column for the ranges of a known cause."""
-        totals = [sum(min(_NEVER, each.cost_of(place)) for each in ranges) for place in self._positions]
-        return totals.index(min(totals))
+        return _best_of([dict(self._reach(each)) for each in ranges])
 
-    def _best(self, rows: Sequence[int]) -> int:
-        """Return the best column for some rows."""
-        totals = [sum(column) for column in zip(*(self._costs[row] for row in rows), strict=True)]
-        return totals.index(min(totals))
-
-    def _nearest(self, new: Sequence[int]) -> list[int]:
-        """Return the number of the cheapest cause of each row."""
-        columns = [*self._known, *new]
-        found = []
-        for costs in self._costs:
-            here = [costs[column] for column in columns]
-            found.append(here.index(min(here)))
-        return found
-
-    def _now(self, new: Sequence[int]) -> list[float]:
-        """Return what each row costs if there are these new causes beside the known ones."""
-        columns = [*self._known, *new]
-        return [min((costs[column] for column in columns), default=_NEVER) for costs in self._costs]
-
-    def _total(self, new: Sequence[int]) -> float:
-        return sum(self._now(new)) + A_CAUSE * len(new)
+    def _nearest(self, new: Sequence[int]) -> tuple[list[int], list[float]]:
+        """Return the number of the cheapest cause of each row, and what it costs."""
+        causes, least = [-1] * len(self._costs), [_NEVER] * len(self._costs)
+        for number, column in enumerate([*self._known, *new]):
+            for row, cost in self._rows_at[column]:
+                if cost < least[row]:
+                    causes[row], least[row] = number, cost
+        return causes, least
 
     def _cover(self) -> list[int]:
         """Return causes that explain every row, the most useful first."""
         new: list[int] = []
-        while open_rows := [row for row, cost in enumerate(self._now(new)) if cost >= _NEVER]:
-            gains = [0.0] * len(self._positions)
-            for row in open_rows:
-                for column, cost in enumerate(self._costs[row]):
-                    if cost < _NEVER:
-                        gains[column] += A_CAUSE * self._weights[row] - cost
-            new.append(gains.index(max(gains)))
+        _, least = self._nearest(new)
+        gains = [0.0] * len(self._positions)
+        open_rows = {row for row, cost in enumerate(least) if cost >= _NEVER}
+        for row in open_rows:
+            for column, cost in self._costs[row].items():
+                gains[column] += TOO_FAR * self._weights[row] - cost
+        while open_rows:
+            column = max(
+                {each for row in open_rows for each in self._costs[row]},
+                key=lambda each: (gains[each], -each),
+            )
+            new.append(column)
+            for row, _ in self._rows_at[column]:
+                if row in open_rows:
+                    open_rows.remove(row)
+                    for other, cost in self._costs[row].items():
+                        gains[other] -= TOO_FAR * self._weights[row] - cost
         return new
 
     def _improve(self, new: list[int]) -> list[int]:
@@ -128,59 +153,78 @@ class CheapestCauses:
             best, new = total, tried
         return new
 
+    def _total(self, new: Sequence[int]) -> float:
+        return sum(self._nearest(new)[1]) + A_CAUSE * len(new)
+
     def _moved(self, new: list[int]) -> list[int]:
         """Return the new causes, each at the best position for its rows."""
-        nearest = self._nearest(new)
-        moved = []
-        for number, column in enumerate(new, start=len(self._known)):
-            rows = [row for row, cause in enumerate(nearest) if cause == number]
-            moved.append(self._best(rows) if rows else column)
-        return moved
+        rows = self._rows_of(new)
+        return [
+            _best_of([self._costs[row] for row in rows[number]]) if rows[number] else column
+            for number, column in enumerate(new, start=len(self._known))
+        ]
+
+    def _rows_of(self, new: Sequence[int]) -> list[list[int]]:
+        """Return the rows of each cause."""
+        rows: list[list[int]] = [[] for _ in range(len(self._known) + len(new))]
+        for row, cause in enumerate(self._nearest(new)[0]):
+            rows[cause].append(row)
+        return rows
 
     def _added(self, new: list[int]) -> list[int]:
         """Return the new causes and the one that would help most."""
-        saved = [0.0] * len(self._positions)
-        for now, costs in zip(self._now(new), self._costs, strict=True):
-            for column, cost in enumerate(costs):
-                if cost < now:
-                    saved[column] += now - cost
+        _, least = self._nearest(new)
+        saved = [sum(max(least[row] - cost, 0) for row, cost in rows) for rows in self._rows_at]
         return [*new, saved.index(max(saved))]
 
     def _join(self, new: list[int]) -> list[int]:
         """Join new causes with their neighbours, those that differ least first, as long as two say no more than one."""
         while True:
-            nearest = self._nearest(new)
+            rows = self._rows_of(new)
             sites = sorted((column, number) for number, column in enumerate([*self._known, *new]))
-            tried = [self._try_join(new, nearest, one, other) for (_, one), (_, other) in pairwise(sites)]
+            tried = [self._try_join(new, rows, one, other) for (_, one), (_, other) in pairwise(sites)]
             gain, joined = max((each for each in tried if each), default=(0.0, new))
             if gain <= 0:
                 return new
             new = joined
 
     def _try_join(
-        self, new: list[int], nearest: Sequence[int], one: int, other: int
+        self, new: list[int], rows: Sequence[Sequence[int]], one: int, other: int
     ) -> tuple[float, list[int]] | None:
         """Return what joining two causes saves, and the new causes then; None for two known ones."""
         first = len(self._known)
         if max(one, other) < first:
             return None
         columns = [*self._known, *new]
-        of_one, of_other = (
-            [row for row, cause in enumerate(nearest) if cause == each] for each in (one, other)
-        )
-        both = [*of_one, *of_other]
+        both = [*rows[one], *rows[other]]
         kept = [column for number, column in enumerate(new, start=first) if number not in {one, other}]
-        if not both:
-            return A_CAUSE, kept if min(one, other) < first else [*kept, columns[one]]
         is_new = min(one, other) >= first
-        into = self._best(both) if is_new else columns[min(one, other)]
-        more = sum(self._costs[row][into] - self._costs[row][columns[nearest[row]]] for row in both)
-        return A_CAUSE + self._told(of_one, of_other) - more, [*kept, into] if is_new else kept
+        into = columns[min(one, other)]
+        if is_new and both:
+            into = _best_of([self._costs[row] for row in both])
+        more = sum(
+            self._costs[row].get(into, _NEVER) - self._costs[row].get(columns[number], _NEVER)
+            for number in (one, other)
+            for row in rows[number]
+        )
+        saved = A_CAUSE + self._told(rows[one], rows[other]) - more
+        return saved, [*kept, into] if is_new else kept
 
     def _told(self, one: Sequence[int], other: Sequence[int]) -> float:
         """Return what it takes to say which rows have which of two causes."""
         counts = [sum(self._weights[row] for row in rows) for rows in (one, other)]
         return sum(count * math.log(sum(counts) / count) for count in counts if count)
+
+
+def _best_of(rows: Sequence[Mapping[int, float]]) -> int:
+    """Return the column with the lowest sum, of those that explain most rows."""
+    counts: Counter[int] = Counter()
+    totals: dict[int, float] = {}
+    for costs in rows:
+        for column, cost in costs.items():
+            counts[column] += 1
+            totals[column] = totals.get(column, 0.0) + cost
+    return min(counts, key=lambda column: (-counts[column], totals[column], column))
 
 
 def _weights(ranges: Sequence[CauseRange]) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from torchstone.api.browsing.browse_changes import count_open
 from torchstone.api.browsing.browsing import Browsing
 from torchstone.reporting.views.history.cases_view import choose_states, make_cases_bar
 from torchstone.reporting.views.history.health_view import (
@@ -41,7 +42,8 @@ def browse_health(browsing: Browsing, filters: PageFilters, problems: tuple[str,
     bar = make_cases_bar(states, len(chosen), filters, branch.field, (*problems, *branch.problems))
     newest = browsing.newest(branch.name).newest
     values = browsing.recall(("values", branch.name), lambda: _read_values(browsing, newest))
-    return make_health_view(filters, bar, newest[0] if newest else None, chosen, values)
+    changes = count_open(browsing, branch.name)
+    return make_health_view(filters, bar, newest[0] if newest else None, chosen, values, changes)
 
 
 def _read_values(browsing: Browsing, newest: tuple[StoredRun, ...]) -> RecentValues:

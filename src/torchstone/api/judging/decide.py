@@ -58,8 +58,14 @@ def match_plan(judging: Judging, planned: Run) -> Judging:
     if not any(rows.find(case) for case in planned.plan):
         names = ", ".join(names_of(judging.request.baselines))
         there = next((case.id for reading in baselines for case in reading.run.plan), "no row")
+        count = len(planned.plan)
+        none = (
+            f"no row is for any of the {count:,} planned cases"
+            if count > 1
+            else "no row is for the planned case"
+        )
         raise UsageError(
-            f"{names}: no row is for any of the {count_of(len(planned.plan), 'planned case')}",
+            f"{names}: {none}",
             advice=f"is it the right baseline? It has {there}, the plan has {planned.plan[0].id}",
         )
     return structs.replace(judging, request=structs.replace(judging.request, baselines=tuple(baselines)))

@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime
 
 from msgspec import structs
 
-from torchstone.analyze.sequential import ALPHA, MARGIN
 from torchstone.api.judging.verdicts_and_quarantine import find_quarantine, parse_verdicts
 from torchstone.api.measuring.preparation import prepare_request
 from torchstone.api.measuring.run_request import CaseOptions, CaseRequest, RunRequest
@@ -21,6 +20,7 @@ from torchstone.core.text.safe_text import join_words
 from torchstone.core.vocabulary import Probe
 from torchstone.gate.apply_quarantine import Exemptions
 from torchstone.gate.blocking_policy import Policy, comparison_policy
+from torchstone.gate.defaults import DEFAULTS
 from torchstone.measure.ab.benchmark_files import find_in_revisions
 from torchstone.measure.ab.contest import METRICS, AbSettings
 from torchstone.measure.ab.side_spec import SideSpec
@@ -45,8 +45,8 @@ _DYNAMIC = {None: "auto", True: "true", False: "false"}
 class PairRequest(CaseRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Cases to measure in pairs, and when a case is decided. Times are in seconds, sizes in bytes, shares between 0 and 1."""
 
-    margin: float = MARGIN
-    alpha: float = ALPHA
+    margin: float = DEFAULTS.pair_margin
+    alpha: float = DEFAULTS.pair_alpha
     budget: float | None = None
     min_trials: int = USUAL.fewest_pairs
     seed: int | None = None
@@ -222,8 +222,8 @@ def command_of(request: AbRequest) -> str:
         ("--b", request.b),
         ("--bench-from", request.bench_from),
         ("--metric", _unusual(request.metric, USUAL.metric)),
-        ("--margin", _unusual(request.margin, MARGIN)),
-        ("--alpha", _unusual(request.alpha, ALPHA)),
+        ("--margin", _unusual(request.margin, DEFAULTS.pair_margin)),
+        ("--alpha", _unusual(request.alpha, DEFAULTS.pair_alpha)),
         ("--budget", _seconds(request.budget)),
         ("--min-trials", _unusual(request.min_trials, USUAL.fewest_pairs)),
         ("--seed", request.seed),

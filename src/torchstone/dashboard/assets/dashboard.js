@@ -85,7 +85,7 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   const help = document.createElement("dialog");
   const words = [["/", "to the filter"], ["j k", "next or previous row"], ["Enter", "open the row"],
-    ["y", "copy the command to reproduce"], ["h", "Health"], ["c", "Cases"], ["r", "Runs"], ["m", "Machines"], ["?", "these keys"]];
+    ["y", "copy the command to reproduce"], ["h", "Health"], ["g", "Changes"], ["c", "Cases"], ["r", "Runs"], ["m", "Machines"], ["?", "these keys"]];
   const title = document.createElement("h2");
   title.textContent = "Keys";
   help.append(title);
@@ -103,7 +103,7 @@ document.addEventListener("DOMContentLoaded", () => {
   close.append(button);
   help.append(close);
   document.body.append(help);
-  const pages = { h: 0, c: 1, r: 3, m: 4 };
+  const pages = { h: 0, g: 1, c: 2, r: 4, m: 5 };
   const actions = {
     "/": () => { const field = document.querySelector(".filter-bar input[type=search]"); if (field) field.focus(); },
     j: () => go(1),

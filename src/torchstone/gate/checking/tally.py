@@ -17,7 +17,7 @@ from torchstone.core.vocabulary import ACCURACY, Probe, Verdict, is_known_status
 from torchstone.formats.merge import Results
 from torchstone.gate.apply_quarantine import Exemptions
 from torchstone.gate.baseline import Baseline, ExpectedRow
-from torchstone.gate.defaults import USUAL_ALPHA
+from torchstone.gate.defaults import DEFAULTS
 from torchstone.gate.judge import judge_together
 from torchstone.gate.judgement import (
     QUIET,
@@ -169,7 +169,9 @@ class Tally:
         """Judge all drafts together, and put their cases where they belong among those that were judged at once."""
         pending, self._pending = self._pending, []
         drafts = [row for case in pending for row in case.rows if row.is_draft]
-        judged = iter(judge_together(drafts, self._conditions.policy, USUAL_ALPHA / self._conditions.looks))
+        judged = iter(
+            judge_together(drafts, self._conditions.policy, DEFAULTS.alpha / self._conditions.looks)
+        )
         before, self._rows = self._rows, []
         start = 0
         for case in pending:

@@ -23,15 +23,18 @@ class Grouped(Struct, frozen=True):
     changes: tuple[SeriesChange, ...]
 
 
-def make_range(earliest: int, after: int, at: int, latest: int, subject: int = 0) -> CauseRange:
+def make_range(
+    earliest: int, after: int, at: int, latest: int, *, subject: int = 0, is_exact: bool
+) -> CauseRange:
     """Return where the cause of a change lies; runs of one revision, and ranges that are narrower than their change, are mended."""
     first_new = max(after + 1, at)
-    return CauseRange(min(earliest, after), after, first_new, max(latest, first_new), subject)
+    return CauseRange(min(earliest, after), after, first_new, max(latest, first_new), subject, is_exact)
 
 
 def _range_of(change: SeriesChange, subject: int) -> CauseRange:
     after, at = change.last_old.position, change.first_new.position
-    return make_range(change.earliest, after, at, change.latest, subject)
+    is_exact = change.metric.is_counted
+    return make_range(change.earliest, after, at, change.latest, subject=subject, is_exact=is_exact)
 
 
 def group_changes(changes: Sequence[SeriesChange], decided: Collection[int] = ()) -> list[Grouped]:

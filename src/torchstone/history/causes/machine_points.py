@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -21,10 +21,19 @@ _MOST_ELSEWHERE = 0.1
 
 
 class _Around(Struct, frozen=True):
-    """The runs before and behind a change, newest first and oldest first."""
+    """The runs before and behind a change, the nearest first, with their positions; the change is at ``position``."""
 
-    before: tuple[int, ...]
-    behind: tuple[int, ...]
+    position: int
+    branch: str
+    before: dict[int, int]
+    behind: dict[int, int]
+
+
+class _Level(Struct):
+    """The positions at which the level of a series begins and ends: before a change, and behind it."""
+
+    begin: int = 0
+    end: int | None = None
 
 
 def find_shifted_machine(database: Database, changes: Sequence[SeriesChange]) -> str:
@@ -55,18 +64,18 @@ def _find_runs(database: Database, changes: Sequence[SeriesChange]) -> _Around:
     ).most_common(1)[0]
     branch = changes[0].branch
     sql = (
-        "SELECT r.id FROM runs r JOIN revisions v ON v.id = r.revision_id WHERE r.branch = ? AND v.position {} ?"
-        " ORDER BY v.position {}, r.id {} LIMIT ?"
+        "SELECT r.id, v.position FROM runs r JOIN revisions v ON v.id = r.revision_id WHERE r.branch = ?"
+        " AND v.position {} ? ORDER BY v.position {}, r.id {} LIMIT ?"
     )
     before = database.query(
         sql.format("<=", "DESC", "DESC"), (branch, min(after, at - 1), _RUNS_BEFORE * _OF_EACH_MACHINE)
     )
     behind = database.query(sql.format(">=", "ASC", "ASC"), (branch, at, _RUNS_BEHIND * _OF_EACH_MACHINE))
-    return _Around(tuple(row[0] for row in before), tuple(row[0] for row in behind))
+    return _Around(at, branch, dict(before), dict(behind))
 
 
 def _read_times(database: Database, around: _Around) -> dict[str, list[TimedSeries]]:
-    """Return the series of times of each machine, with the nearest runs of each."""
+    """Return the series of times of each machine, with the nearest runs of each on both sides, up to its next changes."""
     runs = ", ".join(map(str, (*around.before, *around.behind)))
     units = ", ".join(f"'{unit}'" for unit in sorted(TIME_UNITS))
     rows = database.query(
@@ -77,23 +86,42 @@ def _read_times(database: Database, around: _Around) -> dict[str, list[TimedSeri
     values: dict[tuple[str, str, int], dict[int, float]] = {}
     for machine, metric, series, run, value in rows:
         values.setdefault((machine, metric, series), {})[run] = math.log(value)
+    levels = _read_levels(database, around)
     found: dict[str, list[TimedSeries]] = {}
-    for (machine, metric, _), by_run in sorted(values.items()):
-        found.setdefault(machine, []).append(_series(metric, by_run, around))
+    for (machine, metric, series), by_run in sorted(values.items()):
+        found.setdefault(machine, []).append(_series(metric, by_run, around, levels.get(series, _Level())))
     return found
 
 
-def _series(metric: str, by_run: dict[int, float], around: _Around) -> TimedSeries:
+def _read_levels(database: Database, around: _Around) -> dict[int, _Level]:
+    """Return where the levels of series begin and end that have other changes near: those are no matter of this one."""
+    rows = database.query(
+        "SELECT d.series_id, x.earliest, x.latest FROM changes x JOIN detections d ON d.id = x.detection_id"
+        " WHERE d.branch = ? AND x.vanished_at IS NULL AND x.latest >= ? AND x.earliest <= ? AND d.series_id IS NOT NULL",
+        (around.branch, min(around.before.values(), default=0), max(around.behind.values(), default=0)),
+    )
+    levels: dict[int, _Level] = {}
+    for series, earliest, latest in rows:
+        level = levels.setdefault(series, _Level())
+        if latest < around.position:
+            level.begin = max(level.begin, latest)
+        elif earliest >= around.position:
+            level.end = earliest if level.end is None else min(level.end, earliest)
+    return levels
+
+
+def _series(metric: str, by_run: dict[int, float], around: _Around, level: _Level) -> TimedSeries:
+    before = [run for run, position in around.before.items() if run in by_run and position >= level.begin]
+    behind = [
+        run
+        for run, position in around.behind.items()
+        if run in by_run and (level.end is None or position <= level.end)
+    ]
     return TimedSeries(
         metric,
-        _some(by_run, around.before, _RUNS_BEFORE),
-        _some(by_run, around.behind, _RUNS_BEHIND),
+        {run: by_run[run] for run in before[:_RUNS_BEFORE]},
+        {run: by_run[run] for run in behind[:_RUNS_BEHIND]},
     )
-
-
-def _some(by_run: dict[int, float], runs: Iterable[int], most: int) -> dict[int, float]:
-    present = [run for run in runs if run in by_run]
-    return {run: by_run[run] for run in present[:most]}
 
 
 def _read_controls(database: Database, around: _Around, of_machine: Collection[int]) -> list[TimedSeries]:
@@ -102,7 +130,7 @@ def _read_controls(database: Database, around: _Around, of_machine: Collection[i
     for run in [each for each in (*around.before, *around.behind) if each in of_machine]:
         for case, measurement in _timed_controls(database, run):
             values.setdefault((case, measurement.metric), {})[run] = math.log(measurement.value)
-    return [_series(metric, by_run, around) for (_, metric), by_run in sorted(values.items())]
+    return [_series(metric, by_run, around, _Level()) for (_, metric), by_run in sorted(values.items())]
 
 
 def _timed_controls(database: Database, run: int) -> Iterator[tuple[str, Measurement]]:

@@ -1,8 +1,8 @@
 """Tell a shift of a whole machine from changes of the code: most of its times move together, and nothing else does.
 
 For each series, the distance of its newest values from those before is divided by what noise makes of it. A machine has shifted if
-the median of these distances is beyond 3 x 1.253 / sqrt(n), n being the number of series that vary independently, and if at least
-60 % of them moved the same way, by more than the noise. The same revision must not have moved another machine that measured it.
+the median of these distances is beyond 3 x 1.253 / sqrt(n), n being the number of series that vary independently, if at least 60 %
+of them moved the same way, and 75 % at least half as far as the median: a part that stayed is no matter of a machine. The same revision must not have moved another machine that measured it.
 Where control cases were measured they must have moved, too. Where there are neither, every kind of time has to have moved.
 """
 
@@ -18,7 +18,7 @@ FEWEST_SERIES = 8
 """With fewer, nobody can say what a whole machine does."""
 _FEWEST_BEFORE = 5
 _BEYOND = 3 * 1.253
-_SAME_WAY = 0.6
+_SAME_WAY, _ALONG = 0.6, 0.75
 _CLEARLY, _IN_PART = 3.0, 0.2
 _AS_DEVIATION = 1.4826
 _LEAST_NOISE = 1e-4
@@ -35,9 +35,10 @@ class TimedSeries(Struct, frozen=True):
 
 
 class _Distance(Struct, frozen=True):
-    """How far a series moved, in units of what noise alone would do, and the noise of one run."""
+    """How far a series moved: as a logarithm (``shift``), and in units of what noise alone would do; and the noise of one run."""
 
     series: TimedSeries
+    shift: float
     moved: float
     level: float
     noise: float
@@ -76,7 +77,8 @@ def _distances(series: Iterable[TimedSeries]) -> list[_Distance]:
         noise = max(_AS_DEVIATION * median(abs(value - level) for value in before), _LEAST_NOISE)
         of_newest = (1.0 if len(behind) == 1 else _OF_A_MEDIAN) / len(behind)
         scale = noise * math.sqrt(of_newest + _OF_A_MEDIAN / len(before))
-        found.append(_Distance(each, (median(behind) - level) / scale, level, noise))
+        shift = median(behind) - level
+        found.append(_Distance(each, shift, shift / scale, level, noise))
     return found
 
 
@@ -85,9 +87,12 @@ def _way(distances: Sequence[_Distance]) -> int:
         return 0
     middle = median(each.moved for each in distances)
     way = 1 if middle > 0 else -1
-    together = sum(way * each.moved > 1 for each in distances)
+    same_way = sum(way * each.moved > 0 for each in distances)
+    half = median(each.shift for each in distances) / 2
+    along = sum(way * each.shift >= way * half for each in distances)
     beyond = abs(middle) > _BEYOND / math.sqrt(_independent(distances))
-    return way if beyond and together >= _SAME_WAY * len(distances) else 0
+    is_whole = same_way >= _SAME_WAY * len(distances) and along >= _ALONG * len(distances)
+    return way if beyond and is_whole else 0
 
 
 def _has_moved(distances: Sequence[_Distance], way: int) -> bool:

@@ -25,6 +25,7 @@ from torchstone.history.causes.machine_points import find_shifted_machine
 from torchstone.history.change_records import Cause, SeriesChange
 from torchstone.history.stored_changes import ChangeQuery, read_changes
 from torchstone.store.database.connection import Database
+from torchstone.store.reading_runs import is_counted
 
 _NEWEST = "newest_group"
 _DECIDED = (
@@ -106,16 +107,17 @@ class _Grouping:
 
     def _read_places(self) -> dict[str, list[_Place]]:
         rows = self._database.query(
-            "SELECT d.branch, x.id, x.group_id, x.earliest, v.position, w.position, x.latest FROM changes x"
-            " JOIN detections d ON d.id = x.detection_id JOIN runs o ON o.id = x.last_old_run_id"
+            "SELECT d.branch, x.id, x.group_id, x.earliest, v.position, w.position, x.latest, m.name, m.better"
+            " FROM changes x JOIN detections d ON d.id = x.detection_id LEFT JOIN series s ON s.id = d.series_id"
+            " LEFT JOIN metrics m ON m.id = s.metric_id JOIN runs o ON o.id = x.last_old_run_id"
             " JOIN revisions v ON v.id = o.revision_id JOIN runs n ON n.id = x.first_new_run_id"
             " JOIN revisions w ON w.id = n.revision_id WHERE x.vanished_at IS NULL ORDER BY x.id"
         )
         found: dict[str, list[_Place]] = {}
-        for branch, number, group, earliest, after, at, latest in rows:
-            found.setdefault(branch, []).append(
-                _Place(number, group, make_range(earliest, after, at, latest))
-            )
+        for branch, number, group, earliest, after, at, latest, metric, better in rows:
+            is_exact = metric is None or is_counted(metric, better)
+            where = make_range(earliest, after, at, latest, is_exact=is_exact)
+            found.setdefault(branch, []).append(_Place(number, group, where))
         return found
 
     def _find_routine(self, branch: str) -> frozenset[str]:

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from torchstone.analyze.evidence import TRIALS as INDEPENDENT
 from torchstone.analyze.evidence import Comparison, Evidence
-from torchstone.analyze.sequential import ALPHA, MARGIN, Effect, PairedTest, fewest_pairs
+from torchstone.analyze.sequential import Effect, PairedTest, fewest_pairs
 from torchstone.core.cautions import Caution, merged
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.details.outcome_details import NO_OUTCOME_DETAILS, OutcomeDetails
@@ -19,6 +19,7 @@ from torchstone.core.text.units import duration_text
 from torchstone.core.vocabulary import COMPILE_SECONDS, DEVICE_COUNTERPARTS, NOT_AVAILABLE, PASSED, Verdict
 from torchstone.gate.blocking_policy import Policy, comparison_policy
 from torchstone.gate.criteria import Criteria
+from torchstone.gate.defaults import DEFAULTS
 from torchstone.gate.judge import judge
 from torchstone.gate.judgement import Ruling
 from torchstone.gate.trial_statuses import disagreement_caution, find_disagreement
@@ -38,8 +39,8 @@ class AbSettings(Struct, frozen=True):
     """
 
     metric: str = "latency"
-    margin: float = MARGIN
-    alpha: float = ALPHA
+    margin: float = DEFAULTS.pair_margin
+    alpha: float = DEFAULTS.pair_alpha
     budget: float = 60.0
     fewest_pairs: int = 3
     seed: int = 0

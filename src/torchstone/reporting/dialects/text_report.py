@@ -13,7 +13,12 @@ from torchstone.core.vocabulary import Verdict
 from torchstone.gate.judgement import RoundTable, Row, State
 from torchstone.reporting.dialects.red_table import RedGroup, group_causes, group_reasons, red_lines
 from torchstone.reporting.dialects.text_page import INDENT, TextPage
-from torchstone.reporting.views.report_view import ReportView, quarantine_reason, without_evidence_text
+from torchstone.reporting.views.report_view import (
+    ReportView,
+    metric_name,
+    quarantine_reason,
+    without_evidence_text,
+)
 
 MOST_RED = 10  # blocks of several lines; the table above them has a line for each red row
 FEW_RED = 3  # so many blocks need no table
@@ -61,10 +66,10 @@ def _red(report: ReportView, red: Sequence[Row], page: TextPage) -> Iterator[str
     if not red:
         return
     groups = group_causes(red)
-    if len(groups) > FEW_RED:
+    blocks = group_reasons(report, groups)
+    if len(groups) > FEW_RED or len(blocks) < len(groups):
         yield ""
         yield from red_lines(report, groups, page)
-    blocks = group_reasons(report, groups)
     for alike in blocks[:MOST_RED]:
         yield ""
         if len(alike) > 1:
@@ -83,6 +88,8 @@ def _undecided_block(report: ReportView, alike: Sequence[RedGroup], page: TextPa
     yield f"{page.paint(f'{Verdict.INCONCLUSIVE:<12}', 'yellow')} {page.paint(count_of(len(alike), 'case'), 'bold')}"
     more = f", and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
     yield from page.wrap(", ".join(names[:MOST_NAMES]) + more, " " * INDENT, " " * (INDENT + 2))
+    metrics = dict.fromkeys(metric_name(row) for group in alike for row in (group.lead, *group.parts))
+    yield from page.wrap(f"({', '.join(map(printable, metrics))})", " " * INDENT, " " * (INDENT + 2))
     details = {row.detail for group in alike for row in (group.lead, *group.parts)}
     example = "" if len(details) == 1 else f"for example, {leads[0].metric} of {names[0]}: "
     yield from page.wrap(f"{example}{leads[0].detail}", " " * INDENT, " " * (INDENT + 2))

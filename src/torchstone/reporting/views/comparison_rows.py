@@ -16,7 +16,7 @@ from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words, simple_command
 from torchstone.core.text.units import count_of, format_number
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.defaults import USUAL_ALPHA
+from torchstone.gate.defaults import DEFAULTS
 from torchstone.gate.judgement import Judgement, Overview, Row, State
 from torchstone.reporting.views.accepting import advise_on_unjudged
 from torchstone.reporting.views.names import Names
@@ -61,7 +61,7 @@ class CompareReport(Struct, frozen=True, dict=True):
     @property
     def overview(self) -> Overview:
         """Return what the comparison found besides its rows."""
-        return self.judgement.overview or Overview(USUAL_ALPHA)
+        return self.judgement.overview or Overview(DEFAULTS.alpha)
 
     @property
     def headline(self) -> str:

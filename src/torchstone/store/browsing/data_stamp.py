@@ -7,7 +7,8 @@ from torchstone.store.database.connection import Database
 _COUNTED = (
     "SELECT count(*), max(id), sum(outcome_count), sum(point_count), sum(finished), count(pinned), max(recorded_at) FROM runs",
     "SELECT count(*) FROM renames",
-    "SELECT count(*), max(id), sum(is_provisional) FROM changes",
+    "SELECT count(*), max(id), sum(is_provisional), sum(certainty), count(vanished_at), sum(group_id) FROM changes",
+    "SELECT count(*), max(id) FROM change_groups",
     "SELECT max(id) FROM triage_events",
     "SELECT count(*) FROM run_details",
 )

@@ -66,11 +66,9 @@ def _lead(view: HealthView, links: PageLinks) -> Markup:
         class_="age",
     )
     failing = view.cases - view.passed - view.missing
-    parts: list[Markup] = []
-    if view.open_changes is not None:
-        changes = element("span", count_of(view.open_changes, "open change"), class_="figure")
-        parts.append(changes if links.is_static else element("a", changes, href=links.to("changes")))
-    parts += [
+    changes = element("span", count_of(view.open_changes, "open change"), class_="figure")
+    parts = [
+        element("a", changes, href=links.to("changes")),
         element(
             "span",
             f"{failing:,} of {count_of(view.cases, 'case')} failing",

@@ -180,7 +180,7 @@ def _chart(chart: ChartView, view: CaseHistoryView, links: PageLinks, at: int) -
     )
     block = element("script", Markup(encode_for_script(data)), type="application/json", class_="chart-data")
     drawn = element("div", draw_history(chart), block, class_="chart", aria_label=describe_chart(chart))
-    return element("figure", caption, drawn, _notes(chart), class_="history")
+    return element("figure", caption, drawn, _notes(chart, links), class_="history")
 
 
 def encode_for_script(data: Struct) -> str:
@@ -191,12 +191,13 @@ def encode_for_script(data: Struct) -> str:
     return text
 
 
-def _notes(chart: ChartView) -> Markup:
+def _notes(chart: ChartView, links: PageLinks) -> Markup:
     """Render changes and environments as text."""
     items = [
         element(
             "li",
-            f"{chart.points[flag.at].when[:10]} {flag.text}",
+            f"{chart.points[flag.at].when[:10]} ",
+            element("a", flag.text, href=links.to(f"change/{flag.group}")) if flag.group else flag.text,
             " (provisional)" if flag.is_provisional else None,
         )
         for flag in chart.changes

@@ -12,7 +12,14 @@ from torchstone.reporting.html.elements import NOTHING, Child, Markup, element, 
 from torchstone.reporting.html.history.page_links import PageLinks
 from torchstone.reporting.views.history.page_filters import FilterBar, FilterField
 
-PAGES = {"": "Health", "cases": "Cases", "compare": "Compare", "runs": "Runs", "machines": "Machines"}
+PAGES = {
+    "": "Health",
+    "changes": "Changes",
+    "cases": "Cases",
+    "compare": "Compare",
+    "runs": "Runs",
+    "machines": "Machines",
+}
 """The pages of the navigation: address and name."""
 STYLES = ("page.css", "dashboard.css")
 SCRIPTS = ("dashboard.js",)
@@ -72,7 +79,7 @@ def _head(page: ShellPage) -> Markup:
 def render_navigation(path: str, links: PageLinks) -> Markup:
     """Render the navigation: all pages, and which one this is."""
     here = path.partition("/")[0]
-    current = {"case": "cases", "run": "runs"}.get(here, here)
+    current = {"case": "cases", "run": "runs", "change": "changes"}.get(here, here)
     items = [
         element("a", name, href=links.to(address), aria_current="page" if address == current else None)
         for address, name in PAGES.items()
@@ -141,7 +148,9 @@ def _footer(page: ShellPage) -> Markup:
     address = f"{'../' * links.depth}{path}.json"
     if page.json_query and not links.is_static:
         address += f"?{page.json_query}"
-    has_data = path.partition("/")[0] in {"health", "case", *PAGES} and not (links.is_static and not page.bar)
+    has_data = path.partition("/")[0] in {"health", "case", "change", *PAGES} and not (
+        links.is_static and (not page.bar or "/" in path)
+    )
     data = element("a", "This page as JSON", href=address, rel="alternate") if has_data else None
     return element("footer", f"torchstone {__version__}. ", data)
 

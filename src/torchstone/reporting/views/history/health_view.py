@@ -76,7 +76,7 @@ class NamedState(Struct, frozen=True):
 
 
 class HealthView(Struct, frozen=True):
-    """The first page. ``newest_when`` is when the newest run was measured; ``open_changes`` is None if changes are not known here."""
+    """The first page. ``newest_when`` is when the newest run was measured; ``open_changes`` are groups that are not for the better."""
 
     filters: PageFilters
     bar: FilterBar
@@ -91,7 +91,7 @@ class HealthView(Struct, frozen=True):
     rows: tuple[MatrixRow, ...]
     failing: tuple[NamedState, ...]
     gone: tuple[NamedState, ...]
-    open_changes: int | None = None
+    open_changes: int
     title: str = "Health"
 
 
@@ -116,6 +116,7 @@ def make_health_view(
     newest: StoredRun | None,
     states: Sequence[CaseState],
     values: RecentValues,
+    open_changes: int,
 ) -> HealthView:
     """Return the page for these cases."""
     columns = _columns(states)
@@ -143,6 +144,7 @@ def make_health_view(
         rows,
         tuple(map(_named, failing[:_MOST_NAMED])),
         tuple(map(_named, gone[:_MOST_NAMED])),
+        open_changes,
     )
 
 
