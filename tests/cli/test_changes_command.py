@@ -135,6 +135,8 @@ def test_a_store_that_may_only_be_read_shows_what_was_found_before(
     url = new_database(postgres)
     usual_store(url)
     assert len(torchstone("changes", "--store", url, "--format", "json").out) > 100
+    assert torchstone("triage", "set", "1", "investigating", "--store", url).code == 0
+    assert "sent 2" in torchstone("triage", "notify", "--file", "told.jsonl", "--store", url).out
     make_store(*nights({"net": step(0, 1.4)}, first=41), store=url)
     read_only = f"{url}&options=-c%20default_transaction_read_only%3Don"
     ran = torchstone("changes", "--store", read_only)

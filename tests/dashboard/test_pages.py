@@ -413,6 +413,51 @@ def test_closed_groups_are_behind_a_switch_and_decisions_are_listed(tmp_path: Pa
     assert 'href="javascript' not in text
 
 
+def test_a_group_is_decided_about_from_its_page(tmp_path: Path) -> None:
+    path = record_nights(tmp_path)
+    with client_of(path) as client:
+        number = json_of(client, "/changes.json")["rows"][0]["id"]
+        page = f"/change/{number}"
+        assert '<form method="post"' in client.get(page).text
+        given = {"state": "expected", "reason": "", "owner": "", "link": "", "of": "", "seen": "0"}
+        refused = client.post(page, data=given)
+        assert refused.status_code == 400
+        assert "needs a reason" in refused.text
+        done = client.post(
+            page, data=given | {"reason": "new kernels", "owner": "ann"}, follow_redirects=False
+        )
+        assert (done.status_code, done.headers["location"]) == (303, str(number))
+        view = json_of(client, f"{page}.json")
+        assert (view["line"]["state"], view["line"]["owner"]) == ("expected", "ann")
+        assert [each["reason"] for each in view["decisions"]] == ["new kernels"]
+        late = client.post(page, data=given | {"state": "acknowledged", "reason": "mine"})
+        assert late.status_code == 409
+        assert "was changed meanwhile" in late.text
+        assert 'value="mine"' in late.text
+        assert len(json_of(client, f"{page}.json")["decisions"]) == 1
+
+
+def test_decisions_of_other_sites_and_other_bodies_are_refused(tmp_path: Path) -> None:
+    path = record_nights(tmp_path)
+    with client_of(path) as client:
+        number = json_of(client, "/changes.json")["rows"][0]["id"]
+        page, given = f"/change/{number}", {"state": "acknowledged", "seen": "0"}
+        for headers in (
+            {"Origin": "http://evil.example"},
+            {"Origin": "null"},
+            {"Sec-Fetch-Site": "cross-site"},
+        ):
+            assert client.post(page, data=given, headers=headers).status_code == 403
+        assert client.post(page, json=given).status_code == 415
+        assert client.post(page, data=given | {"reason": "x" * 100_000}).status_code == 413
+        assert client.post(page, data=given | {"reason": "x" * 3_000}).status_code == 400
+        assert client.post(page, data={"state": "acknowledged"}).status_code == 400
+        assert client.post("/change/999", data=given).status_code == 404
+        assert json_of(client, f"{page}.json")["decisions"] == []
+        own = {"Origin": "http://localhost:8321", "Sec-Fetch-Site": "same-origin"}
+        assert client.post(page, data=given, headers=own, follow_redirects=False).status_code == 303
+
+
 def test_machines_show_their_noise(client: TestClient) -> None:
     rows = json_of(client, "/machines.json")["rows"]
     assert [row["name"] for row in rows] == ["NVIDIA H200", "AMD EPYC 9654"]

@@ -21,6 +21,7 @@ from torchstone.history.triage.triage_rules import (
     Decision,
     check_decision,
     check_fixed,
+    find_interval,
     index_changes,
     is_back,
     is_open_regression,
@@ -175,6 +176,20 @@ class TestData:
         one, cure = group(1, self.REGRESSION), group(2, self.BACK)
         assert decide([one, cure], 60) == [(1, S.FIXED), (2, S.DUPLICATE)]
         assert decide([one, group(2, self.BACK, change(5, 30, 2.0, 1.0, name="mlp"))], 60) == [(1, S.FIXED)]
+
+    def test_one_fix_of_two_groups_goes_with_both(self) -> None:
+        one, two = group(1, self.REGRESSION), group(2, change(3, 25, 2.0, 3.0, name="mlp"))
+        cure = group(3, self.BACK, change(4, 30, 3.0, 2.0, name="mlp"))
+        assert decide([one, two, cure], 60) == [(1, S.FIXED), (2, S.FIXED), (3, S.DUPLICATE)]
+
+    def test_the_interval_of_a_group_is_what_its_changes_share(self) -> None:
+        apart = [change(1, 20, 1.0, 1.2), change(2, 23, 1.0, 1.2, name="mlp")]
+        assert [end.position for end in find_interval(apart)] == [19, 23]
+        wide = structs.replace(apart[0], last_old=structs.replace(apart[0].last_old, position=12))
+        assert [end.position for end in find_interval([wide, change(3, 18, 1.0, 1.2, name="mlp")])] == [
+            17,
+            18,
+        ]
 
     def test_all_members_must_be_back(self) -> None:
         one = group(1, self.REGRESSION, change(3, 20, 1.0, 1.2, name="mlp"))

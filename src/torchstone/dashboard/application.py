@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections import OrderedDict
 from hashlib import sha256
 from threading import Lock
+from urllib.parse import parse_qsl
 
+import msgspec
 from msgspec import Struct
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from torchstone import __version__
+from torchstone.api.browsing.browse_changes import decide_change
 from torchstone.api.browsing.browsing import Browsing, Memo, NothingThereError
-from torchstone.core.errors import InputError, TorchstoneError
+from torchstone.core.errors import InputError, TorchstoneError, UsageError
 from torchstone.dashboard.asset_files import kind_of_asset, read_dashboard_asset
 from torchstone.dashboard.header_middleware import HeaderMiddleware
 from torchstone.dashboard.openapi import make_openapi
@@ -33,6 +37,7 @@ _RETRY_SECONDS = "5"
 _MOST_KEPT = 256
 _MOST_BYTES = 64 * 1024 * 1024
 _LONGEST_QUERY = 8_000
+_LARGEST_FORM = 64 * 1024
 
 
 class PageAnswer(Struct, frozen=True):
@@ -108,6 +113,22 @@ class DashboardPages:
         text = kind.render(view, PageLinks(_depth(request)))
         return PageAnswer(text.encode("utf-8", "backslashreplace"), HTML, kind.is_own_document)
 
+    def decide(self, request: Request, kind: PageKind, given: dict[str, str]) -> Response:
+        """Decide about what a page shows, and lead back to it; show the page with what is wrong if that is refused."""
+        name = str(request.path_params["name"])
+        try:
+            decide_change(self.pool.location, name, given)
+        except UsageError as error:
+            with self.pool.borrow() as database, database.reading():
+                view = kind.make(Asked(Browsing(database, ""), name=name))
+            told = " ".join(filter(None, (error.message, error.advice)))
+            text = kind.render(
+                msgspec.structs.replace(view, problem=told, given=given), PageLinks(_depth(request))
+            )
+            status = 409 if "meanwhile" in error.message else 400
+            return Response(text.encode("utf-8", "backslashreplace"), status, media_type=HTML)
+        return Response(status_code=303, headers={"Location": name})
+
 
 def make_application(pool: StorePool, root_path: str = "") -> HeaderMiddleware:
     """Return the application, at the root and below ``root_path``."""
@@ -139,10 +160,36 @@ def _routes_of(pages: DashboardPages, kind: PageKind) -> list[BaseRoute]:
     def as_json(request: Request) -> Response:
         return pages.answer(request, kind, is_json=True)
 
+    async def decide(request: Request) -> Response:
+        given = await _read_form(request)
+        return await run_in_threadpool(pages.decide, request, kind, given)
+
     end = "/{name:path}" if kind.has_name else ""
     path = f"/{kind.path}{end}"
     json_path = f"/{kind.path or 'health'}{end}.json"
-    return [Route(json_path, as_json, methods=["GET"]), Route(path, as_html, methods=["GET"])]
+    routes: list[BaseRoute] = [
+        Route(json_path, as_json, methods=["GET"]),
+        Route(path, as_html, methods=["GET"]),
+    ]
+    if kind.can_decide:
+        routes.append(Route(path, decide, methods=["POST"]))
+    return routes
+
+
+async def _read_form(request: Request) -> dict[str, str]:
+    """Return the fields of a form that a page of ours sent; raise an error for one of another site, or one that is too long."""
+    origin = request.headers.get("origin", "")
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    if (origin and origin.partition("://")[2] != request.headers.get("host")) or site != "same-origin":
+        raise HTTPException(403, "Decisions are taken from pages of this dashboard only.")
+    if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        raise HTTPException(415, "Expected a form.")
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _LARGEST_FORM:
+            raise HTTPException(413, "The form is too large.")
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
 
 
 def _send_asset(request: Request) -> Response:
@@ -180,7 +227,7 @@ def _tell(request: Request, page: TroublePage, status: int) -> Response:
 
 
 def _tell_http(request: Request, error: HTTPException) -> Response:
-    text = {404: "There is no such page.", 405: "This dashboard can only be read."}.get(
+    text = {404: "There is no such page.", 405: "This page can only be read."}.get(
         error.status_code, error.detail
     )
     found = _tell(request, TroublePage(text), error.status_code)

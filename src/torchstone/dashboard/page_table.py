@@ -49,7 +49,7 @@ class Asked(Struct, frozen=True):
 
 
 class PageKind(Struct, frozen=True):
-    """A kind of page. ``view`` is the record that its JSON has; ``is_own_document`` pages bring their own content policy."""
+    """A kind of page. ``view`` is the record that its JSON has; ``is_own_document`` pages bring their own content policy; on ``can_decide`` ones people decide about groups."""
 
     path: str
     filters: tuple[str, ...]
@@ -58,6 +58,7 @@ class PageKind(Struct, frozen=True):
     render: Callable[[Any, PageLinks], str]
     has_name: bool = False
     is_own_document: bool = False
+    can_decide: bool = False
 
 
 class RunRecord(Struct, frozen=True):
@@ -94,6 +95,7 @@ PAGE_KINDS = (
         lambda asked: browse_change(asked.browsing, asked.name),
         render_group,
         has_name=True,
+        can_decide=True,
     ),
     PageKind(
         "cases",

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
 from torchstone.api.browsing.browsing import Browsing, NothingThereError
 from torchstone.api.explaining.explain_change import explain_change
+from torchstone.api.keeping.triage import Triage
+from torchstone.core.errors import UsageError
 from torchstone.core.text.units import format_change, format_value
 from torchstone.history.causes.stored_groups import read_groups
-from torchstone.history.change_records import OPEN_STATES, ChangeGroup, Direction, SeriesChange
+from torchstone.history.change_records import (
+    OPEN_STATES,
+    ChangeGroup,
+    Direction,
+    SeriesChange,
+    TriageState,
+)
+from torchstone.history.triage.triage_rules import is_open_regression
 from torchstone.reporting.views.history.changes_view import (
     ChangeGroupView,
     ChangeQueueView,
@@ -50,6 +59,7 @@ CHANGES_FILTERS = (
 )
 _TONES = {Direction.REGRESSION: "worse", Direction.IMPROVEMENT: "better", Direction.NEUTRAL: ""}
 _LONGEST = 300
+_LONGEST_TEXT = 2_000
 _SHOWN = 20
 
 
@@ -64,11 +74,8 @@ def groups_of(browsing: Browsing, branch: str | None) -> list[ChangeGroup]:
 
 
 def count_open(browsing: Browsing, branch: str | None) -> int:
-    """Return how many groups of a branch are open regressions or changes of status."""
-    return sum(
-        _is_open(each) and _direction_of(each) is not Direction.IMPROVEMENT
-        for each in groups_of(browsing, branch)
-    )
+    """Return how many groups of a branch are open regressions, by the rule of ``torchstone changes``."""
+    return sum(is_open_regression(each) for each in groups_of(browsing, branch))
 
 
 def browse_changes(browsing: Browsing, filters: PageFilters, problems: tuple[str, ...]) -> ChangeQueueView:
@@ -132,7 +139,24 @@ def browse_change(browsing: Browsing, name: str) -> ChangeGroupView:
         (worst.last_old.run_id, worst.first_new.run_id),
         _commits(group.changes),
         link[:_LONGEST],
+        tuple(state.value for state in TriageState),
+        group.events[-1].id if group.events else 0,
     )
+
+
+def decide_change(store: str, name: str, given: Mapping[str, str]) -> None:
+    """Decide about a group, as ``torchstone triage set`` does; raise an error if that is not allowed, or if somebody was faster."""
+    seen = given.get("seen", "")
+    if not (seen.isascii() and seen.isdecimal() and len(seen) < 15):
+        raise UsageError(
+            "the decision does not say what was seen", advice="send it from the page of the group"
+        )
+    long = next((key for key, text in given.items() if len(text) > _LONGEST_TEXT), "")
+    if long:
+        raise UsageError(f"{long}: longer than {_LONGEST_TEXT:,} characters")
+    texts = {key: given.get(key, "").strip() for key in ("reason", "link", "owner")}
+    of = given.get("of", "").strip() or None
+    Triage(store).set(name, given.get("state", ""), of=of, seen=int(seen), **texts)
 
 
 def _is_open(group: ChangeGroup) -> bool:

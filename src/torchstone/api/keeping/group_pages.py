@@ -7,7 +7,7 @@ from torchstone.api.keeping.group_views import list_commands, view_group
 from torchstone.core.text.units import count_of
 from torchstone.history.causes.environment_causes import find_environment_changes
 from torchstone.history.change_records import Cause, ChangeGroup
-from torchstone.history.triage.triage_rules import regressions_of
+from torchstone.history.triage.triage_rules import find_interval, regressions_of
 from torchstone.measure.code.commit_list import CommitList, list_commits
 from torchstone.reporting.views.changes.group_page import CommitLine, GroupPage
 from torchstone.store.database.connection import Database
@@ -29,7 +29,7 @@ def describe_group(
         ),
         commits_note=_describe_commits(commits),
         evidence=_find_evidence(database, group),
-        commands=list_commands(group, view, store),
+        commands=list_commands(database, group, view, store),
     )
 
 
@@ -38,8 +38,7 @@ def _list_commits(group: ChangeGroup, repository: str) -> CommitList:
     members = regressions_of(group) or list(group.changes)
     if not members:
         return CommitList()
-    after = max(members, key=lambda each: each.last_old.position).last_old
-    until = min(members, key=lambda each: each.first_new.position).first_new
+    after, until = find_interval(members)
     return list_commits(repository, after.commit, until.commit, MOST_COMMITS)
 
 

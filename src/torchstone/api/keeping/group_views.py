@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise, takewhile
 
+from msgspec import structs
+
+from torchstone.api.judging.missing_cases import run_words
 from torchstone.api.keeping.remeasurement import propose_remeasurements
 from torchstone.core.records import Case
-from torchstone.core.text.safe_text import quote_word
+from torchstone.core.text.safe_text import join_words, quote_word
+from torchstone.core.vocabulary import Probe
 from torchstone.history.change_records import (
     Cause,
     ChangeGroup,
@@ -16,6 +21,7 @@ from torchstone.history.change_records import (
     TriageState,
 )
 from torchstone.history.triage.triage_rules import (
+    find_interval,
     is_open,
     is_open_regression,
     link_of,
@@ -26,11 +32,15 @@ from torchstone.history.triage.triage_rules import (
 from torchstone.reporting.views.changes.change_view import ChangeView, GroupView, NoteView, order_groups
 from torchstone.reporting.views.names import Names
 from torchstone.store.database.connection import Database
+from torchstone.store.reading_runs import find_run, read_run
+
+_AXES = {"--device", "--backend", "--mode", "--dtype"}
+_SHORT = 12
 
 
 def view_groups(database: Database, groups: Sequence[ChangeGroup], store: str = "") -> tuple[GroupView, ...]:
     """Return what is shown of groups, open regressions first. ``store`` is named in commands, unless it is the usual one."""
-    names = Names([change.series.case for group in groups for change in group.changes])
+    names = _make_names(change for group in groups for change in group.changes)
     return order_groups([view_group(database, group, store, names) for group in groups if group.changes])
 
 
@@ -38,11 +48,10 @@ def view_group(
     database: Database, group: ChangeGroup, store: str = "", names: Names | None = None
 ) -> GroupView:
     """Return what is shown of one group."""
-    known = names or Names([change.series.case for change in group.changes])
+    known = names or _make_names(group.changes)
     worse = regressions_of(group)
     told = worse or [each for each in group.changes if not each.is_vanished] or list(group.changes)
-    first = max(told, key=lambda each: each.last_old.position).last_old
-    last = min(told, key=lambda each: each.first_new.position).first_new
+    first, last = find_interval(told)
     is_provisional = all(each.is_provisional for each in told)
     return GroupView(
         id=group.id,
@@ -69,6 +78,15 @@ def view_group(
     )
 
 
+def _make_names(changes: Iterable[SeriesChange]) -> Names:
+    return Names(_without_probe(change.series.case) for change in changes)
+
+
+def _without_probe(case: Case) -> Case:
+    """Return a case as it is named beside its metric, which tells the probe."""
+    return structs.replace(case, probe="")
+
+
 def _confirm(database: Database, changes: Sequence[SeriesChange], store: str) -> tuple[str, ...]:
     return tuple(each.command for each in propose_remeasurements(database, changes, store))
 
@@ -78,7 +96,7 @@ def _view_change(change: SeriesChange, state: TriageState, names: Names) -> Chan
     return ChangeView(
         id=change.id,
         group=change.group,
-        name=names.of(key.case),
+        name=names.of(_without_probe(key.case)),
         case=key.case.id,
         metric=key.metric,
         unit=change.metric.unit,
@@ -105,14 +123,16 @@ def _view_event(event: TriageEvent) -> NoteView:
     return NoteView(at=event.at, state=event.state.value, author=author, text=", ".join(parts))
 
 
-def list_commands(group: ChangeGroup, view: GroupView, store: str = "") -> tuple[tuple[str, str], ...]:
+def list_commands(
+    database: Database, group: ChangeGroup, view: GroupView, store: str = ""
+) -> tuple[tuple[str, str], ...]:
     """Return what can be done about a group, each with its command."""
     at = f" --store {quote_word(store)}" if store else ""
     set_to = f"torchstone triage set {group.id}"
     if not is_open(group):
         return (("open it again", f"{set_to} new{at}"),)
     found = [("confirm or refute it", command) for command in view.confirm]
-    if group.changes and (command := _measure_both(group.changes[0])):
+    if group.changes and (command := _measure_both(database, group.changes[0])):
         found.append(("measure both revisions of the worst, here and now", command))
     if group.state is TriageState.NEW:
         found.append(("take it", f"{set_to} acknowledged --owner NAME{at}"))
@@ -120,11 +140,16 @@ def list_commands(group: ChangeGroup, view: GroupView, store: str = "") -> tuple
     return tuple(found)
 
 
-def _measure_both(change: SeriesChange) -> str:
-    """Return the command that measures both ends of an interval; empty if a revision is no commit, or the suite is unknown."""
-    case: Case = change.series.case
+def _measure_both(database: Database, change: SeriesChange) -> str:
+    """Return the command that measures both ends of an interval in pairs; empty if a revision is no commit, or nobody knows what to run."""
+    case = change.series.case
     old, new = change.last_old.commit, change.first_new.commit
-    if not (old and new and case.suite) or old == new:
+    if not (old and new) or old == new or case.probe != Probe.PERFORMANCE:
         return ""
-    sides = f"--a rev={old[:12]} --b rev={new[:12]}"
-    return f"torchstone ab {quote_word(case.suite)} --only {quote_word(case.benchmark)} {sides}"
+    words = run_words(case, read_run(database, find_run(database, str(change.first_new.run_id))).run)
+    if not words:
+        return ""
+    targets = takewhile(lambda word: not word.startswith("-"), words[2:])
+    axes = [each for pair in pairwise(words) if pair[0] in _AXES for each in pair]
+    sides = ["--a", f"rev={old[:_SHORT]}", "--b", f"rev={new[:_SHORT]}"]
+    return join_words(["torchstone", "ab", *targets, "--only", case.benchmark, *axes, *sides])

@@ -19,7 +19,7 @@ document.addEventListener("DOMContentLoaded", () => {
 
   // ---- Filters
 
-  const bar = document.querySelector("form.filter-bar");
+  const bar = document.querySelector("form.filter-bar:not(.decision)");
   if (bar) {
     bar.addEventListener("submit", () => {
       for (const field of bar.elements) if (field.name && !field.value) field.disabled = true;
@@ -85,7 +85,7 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   const help = document.createElement("dialog");
   const words = [["/", "to the filter"], ["j k", "next or previous row"], ["Enter", "open the row"],
-    ["y", "copy the command to reproduce"], ["h", "Health"], ["g", "Changes"], ["c", "Cases"], ["r", "Runs"], ["m", "Machines"], ["?", "these keys"]];
+    ["y", "copy the command to reproduce"], ["a e f", "acknowledge a change; expected; fixed"], ["h", "Health"], ["g", "Changes"], ["c", "Cases"], ["r", "Runs"], ["m", "Machines"], ["?", "these keys"]];
   const title = document.createElement("h2");
   title.textContent = "Keys";
   help.append(title);
@@ -103,6 +103,13 @@ document.addEventListener("DOMContentLoaded", () => {
   close.append(button);
   help.append(close);
   document.body.append(help);
+  function decide(state) {
+    const form = document.querySelector("form.decision");
+    if (!form) return;
+    form.elements.state.value = state;
+    if (state === "expected" && !form.elements.reason.value) form.elements.reason.focus();
+    else form.requestSubmit();
+  }
   const pages = { h: 0, g: 1, c: 2, r: 4, m: 5 };
   const actions = {
     "/": () => { const field = document.querySelector(".filter-bar input[type=search]"); if (field) field.focus(); },
@@ -111,6 +118,9 @@ document.addEventListener("DOMContentLoaded", () => {
     Enter: open,
     y: () => { const first = document.querySelector(".command button"); if (first) first.click(); },
     "?": () => help.showModal(),
+    a: () => decide("acknowledged"),
+    e: () => decide("expected"),
+    f: () => decide("fixed"),
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;

@@ -15,6 +15,7 @@ from torchstone.core.vocabulary import PASSED, SKIPPED
 from torchstone.history.change_records import (
     OPEN_STATES,
     Cause,
+    ChangeEnd,
     ChangeGroup,
     Direction,
     SeriesChange,
@@ -63,6 +64,16 @@ def is_open(group: ChangeGroup) -> bool:
 def regressions_of(group: ChangeGroup) -> list[SeriesChange]:
     """Return the changes of a group that are for the worse and that more data has not refuted."""
     return [each for each in group.changes if each.direction is Direction.REGRESSION and not each.is_vanished]
+
+
+def find_interval(changes: Sequence[SeriesChange]) -> tuple[ChangeEnd, ChangeEnd]:
+    """Return the ends of the interval that all of these changes share; if noise has moved some of them apart, of the one that has them all."""
+    old = max((each.last_old for each in changes), key=lambda end: end.position)
+    new = min((each.first_new for each in changes), key=lambda end: end.position)
+    if old.position < new.position:
+        return old, new
+    old = min((each.last_old for each in changes), key=lambda end: end.position)
+    return old, max((each.first_new for each in changes), key=lambda end: end.position)
 
 
 def is_open_regression(group: ChangeGroup) -> bool:
@@ -250,7 +261,8 @@ def settle(history: ChangeHistory) -> Iterator[tuple[int, Decision]]:
                 why = f"relapse at {first.revision[:12]}: see group {group.id}"
                 yield old.id, _automatic(TriageState.NEW, why)
         elif group.state is TriageState.NEW and not group.events and (cured := _find_cured(group, history)):
-            yield group.id, _automatic(TriageState.DUPLICATE, f"the fix of group {cured}", cured)
+            names = " and ".join(map(str, cured))
+            yield group.id, _automatic(TriageState.DUPLICATE, f"the fix of group {names}", cured[0])
 
 
 def _automatic(state: TriageState, reason: str, duplicate_of: int | None = None) -> Decision:
@@ -326,12 +338,10 @@ def _find_relapsed(group: ChangeGroup, history: ChangeHistory) -> ChangeGroup | 
     return old_group if old_group.state is TriageState.FIXED else None
 
 
-def _find_cured(group: ChangeGroup, history: ChangeHistory) -> int | None:
-    """Return the fixed group whose levels came back with this one; None if anything else changed, too."""
-    if any(each.direction is not Direction.IMPROVEMENT for each in group.changes):
-        return None
+def _find_cured(group: ChangeGroup, history: ChangeHistory) -> list[int]:
+    """Return the fixed groups whose levels came back with this one; none if anything else changed, too."""
     fixed = {each.id for each in history.groups if each.state is TriageState.FIXED}
-    found: set[int | None] = set()
+    found: set[int] = set()
     for change in group.changes:
         cured = [
             old.group
@@ -341,8 +351,10 @@ def _find_cured(group: ChangeGroup, history: ChangeHistory) -> int | None:
             and (back := find_return(old, history.of_series(old))) is not None
             and back[0].id == change.id
         ]
-        found.add(cured[-1] if cured else None)
-    return found.pop() if len(found) == 1 else None
+        if change.direction is not Direction.IMPROVEMENT or not cured:
+            return []
+        found.add(cured[-1] or 0)
+    return sorted(found)
 
 
 def _back_between(old: SeriesChange, change: SeriesChange, history: ChangeHistory) -> SeriesChange | None:

@@ -28,6 +28,14 @@ _COLUMNS = (
 )
 
 
+# CROSS JOIN keeps SQLite from reading all points to find those of the newest runs.
+_NEWEST = (
+    "SELECT s.case_id, a.name, m.name, m.unit, p.value, p.spread FROM series s CROSS JOIN points p"
+    " JOIN metrics m ON m.id = s.metric_id JOIN machines a ON a.id = s.machine_id"
+    " WHERE p.series_id = s.id AND p.run_id = s.latest_run_id AND p.value IS NOT NULL"
+)
+
+
 def read_values_of_run(database: Database, run_id: int, metrics: Sequence[str]) -> Iterator[MeasuredValue]:
     """Yield the values of these metrics in a run."""
     marks = ", ".join("?" * len(metrics))
@@ -48,8 +56,7 @@ def read_newest_values(
         part = cases[start : start + _AT_ONCE]
         marks = ", ".join("?" * len(part))
         rows = database.query(
-            f"{_COLUMNS} JOIN points p ON p.series_id = s.id AND p.run_id = s.latest_run_id"
-            f" WHERE s.case_id IN ({marks}) AND m.name IN ({names}) AND p.value IS NOT NULL",
+            f"{_NEWEST} AND s.case_id IN ({marks}) AND m.name IN ({names})",
             (*part, *metrics),
         )
         yield from (MeasuredValue(*row) for row in rows)
@@ -57,7 +64,5 @@ def read_newest_values(
 
 def read_newest_of_all(database: Database) -> Iterator[MeasuredValue]:
     """Yield the newest value of each series."""
-    rows = database.query(
-        f"{_COLUMNS} JOIN points p ON p.series_id = s.id AND p.run_id = s.latest_run_id WHERE p.value IS NOT NULL"
-    )
+    rows = database.query(_NEWEST)
     return (MeasuredValue(*row) for row in rows)

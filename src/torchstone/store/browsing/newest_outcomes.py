@@ -14,7 +14,7 @@ from torchstone.store.stored import StoredRun
 
 NEWEST_RUNS = 60
 """In so many of the newest runs, outcomes are looked for; those of other cases are looked up one by one."""
-_ENOUGH_ROWS = 40_000
+_ENOUGH_ROWS = 20_000
 _AT_ONCE = 500
 
 

@@ -84,7 +84,9 @@ def render_group(view: ChangeGroupView, links: PageLinks) -> str:
     page = ShellPage(f"change/{line.id}", f"{short_name(line.name, 160)}", links)
     return render_shell(
         page,
+        element("p", view.problem, class_="alert bad", role="alert") if view.problem else None,
         _facts(view, links),
+        _decision_form(view) if not links.is_static else None,
         _evidence(view),
         _commands(view),
         element("h2", f"Members, worst first ({line.members:,})"),
@@ -131,6 +133,35 @@ def _link(text: str) -> Markup:
         element("a", shown, href=text, rel="noreferrer noopener")
         if _WEB.match(text)
         else element("span", shown)
+    )
+
+
+def _decision_form(view: ChangeGroupView) -> Markup:
+    """Render the form for a decision; it says what was seen, so that nobody decides about what has changed meanwhile."""
+    state = view.given.get("state", view.line.state)
+    options = [element("option", each, value=each, selected=each == state) for each in view.states]
+    fields = [
+        element(
+            "label",
+            f"{name} ",
+            element("input", name=name, value=view.given.get(name), placeholder=hint, maxlength=2000),
+        )
+        for name, hint in (
+            ("reason", "why; needed for expected"),
+            ("owner", ""),
+            ("link", "https://"),
+            ("of", "duplicate of group"),
+        )
+    ]
+    return element(
+        "form",
+        element("label", "state ", element("select", options, name="state")),
+        fields,
+        element("input", type="hidden", name="seen", value=str(view.seen)),
+        element("button", "Decide", type="submit"),
+        method="post",
+        class_="filter-bar decision",
+        aria_label="Decide about this group",
     )
 
 

@@ -72,7 +72,10 @@ class DecisionLine(Struct, frozen=True):
 
 
 class ChangeGroupView(Struct, frozen=True):
-    """One group. ``clues`` and ``differences`` are what differs between the runs on both sides of the worst member."""
+    """One group. ``clues`` and ``differences`` are what differs between the runs on both sides of the worst member.
+
+    ``states`` are those that can be decided on; ``seen`` is the number of the last decision. ``problem`` says why the one that was ``given`` was refused.
+    """
 
     line: GroupLine
     members: tuple[MemberLine, ...]
@@ -83,3 +86,7 @@ class ChangeGroupView(Struct, frozen=True):
     compare: tuple[int, int]
     commits: tuple[str, str]
     link: str = ""
+    states: tuple[str, ...] = ()
+    seen: int = 0
+    problem: str = ""
+    given: dict[str, str] = {}
