@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import click
 
-from torchstone.api.keeping.triage import STYLES, Triage
+from torchstone.api.keeping.changes import STYLES
+from torchstone.api.keeping.triage import Triage
 from torchstone.cli.options.output_checks import check_outputs
 from torchstone.cli.options.plain import FILE, Option
 from torchstone.cli.options.shared import CONFIG, show_progress
