@@ -22,7 +22,7 @@ lint: $(VENV)/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The main job: measure the smoke suite (about two minutes), judge statuses and graph breaks, make a page to look at.
+# The main job: measure the smoke suite (about two minutes), judge statuses and graph breaks, make a page to look at; then a history of half a year, made up.
 demo: $(VENV)/installed
 	rm -rf .torchstone/demo
 	$(BIN)/torchstone run smoke --device cpu --output .torchstone/demo/run.jsonl
@@ -30,6 +30,11 @@ demo: $(VENV)/installed
 	$(BIN)/torchstone check .torchstone/demo/run.jsonl --baseline examples/smoke_expected.csv
 	@echo
 	$(BIN)/torchstone report .torchstone/demo/run.jsonl --baseline examples/smoke_expected.csv --output .torchstone/demo/report.html
+	@echo
+	$(BIN)/python benchmarks/nights.py .torchstone/demo/nights --nights 180
+	$(BIN)/torchstone record .torchstone/demo/nights --store .torchstone/demo/history.db
+	@echo
+	@echo "Open .torchstone/demo/report.html, and the history with: $(BIN)/torchstone serve --store .torchstone/demo/history.db"
 
 # torchstone's own speed, against what people use today; prints ratios.
 bench: $(VENV)/installed

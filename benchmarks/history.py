@@ -1,7 +1,8 @@
-"""How the history behaves as it grows: loading, one series, two runs compared, recording, bytes on disk.
+"""How the history behaves as it grows: loading, one series, two runs compared, recording with changes, bytes on disk.
 
     python benchmarks/history.py                                        100,000 points, about a minute
     python benchmarks/history.py --series 2000 --revisions 5000         10 million points
+    python benchmarks/history.py --series 2000 --revisions 500 --metrics 1    every case of the new runs has a history
     python benchmarks/history.py --store postgresql://USER@HOST/DATABASE
 
 Every number is measured in one run on one machine; those of the small store beside those of the large one show how the
@@ -31,7 +32,12 @@ from torchstone.core.run_settings import environment_from
 METRICS = ("abs_latency", "compile_seconds", "eager_latency", "dynamo_peak_mem")
 FILES_AT_ONCE = 1000
 LOOKS = 100
-MOST = {"one series, p95": 0.05, "two runs compared": 1.0, "a run of 2,000 cases recorded": 2.0}
+NEW_RUNS = 5
+MOST = {
+    "one series, p95": 0.05,
+    "two runs compared": 1.0,
+    "a run of 2,000 cases recorded, changes updated": 2.0,
+}
 """The most seconds that each may take, at 10 million points."""
 _VARIANT = Variant("cpu", "inductor", "inference", "float32", batch_size=8)
 _ENVIRONMENT = {"machine": {"cpu": {"model": "a processor"}}, "versions": {"torch": "2.13.0"}}
@@ -69,7 +75,9 @@ def seconds_of(work: Callable[[], object], clock: Callable[[], float] = time.per
     return clock() - start
 
 
-def load(store: torchstone.HistoryStore, cases: int, revisions: int, folder: Path) -> float:
+def load(
+    store: torchstone.HistoryStore, cases: int, revisions: int, folder: Path, metrics: Sequence[str]
+) -> float:
     """Write run files and load them, batch by batch; return the seconds of loading alone."""
     chance = random.Random(1)  # noqa: S311  (noise, not secrets)
     took = 0.0
@@ -77,7 +85,7 @@ def load(store: torchstone.HistoryStore, cases: int, revisions: int, folder: Pat
         numbers = range(first, min(first + FILES_AT_ONCE, revisions))
         paths = [folder / f"run{number:06}.jsonl" for number in numbers]
         for number, path in zip(numbers, paths, strict=True):
-            path.write_text(encode_run(make_run(number, cases, chance)))
+            path.write_text(encode_run(make_run(number, cases, chance, metrics)))
         took += seconds_of(partial(store.load, paths, summaries_only=True, repository=str(folder)))
         for path in paths:
             path.unlink()
@@ -85,11 +93,13 @@ def load(store: torchstone.HistoryStore, cases: int, revisions: int, folder: Pat
     return took
 
 
-def measure(store: torchstone.HistoryStore, cases: int, folder: Path) -> dict[str, float]:
+def measure(
+    store: torchstone.HistoryStore, cases: int, folder: Path, metrics: Sequence[str]
+) -> dict[str, float]:
     """Return the seconds of each use of a store."""
     chance = random.Random(2)  # noqa: S311  (choices, not secrets)
     looks = sorted(
-        seconds_of(lambda: store.series(f"net{chance.randrange(cases)}", metrics=chance.choice(METRICS)))
+        seconds_of(lambda: store.series(f"net{chance.randrange(cases)}", metrics=chance.choice(metrics)))
         for _ in range(LOOKS)
     )
     runs = store.runs()
@@ -100,7 +110,7 @@ def measure(store: torchstone.HistoryStore, cases: int, folder: Path) -> dict[st
 
     compared = statistics.median(seconds_of(partial(compare, *pair)) for pair in pairs)
     recorded, busy = [], []
-    for number in range(3):
+    for number in range(NEW_RUNS):
         path = folder / f"new{number}.jsonl"
         path.write_text(encode_run(make_run(10**6 + number, 2000, chance, METRICS[:1], trials=5)))
         began = time.process_time()
@@ -117,7 +127,7 @@ def measure(store: torchstone.HistoryStore, cases: int, folder: Path) -> dict[st
         "one series, p95": looks[int(0.95 * LOOKS)],
         "one series, p95 of CPU time": on_processor[int(0.95 * LOOKS)],
         "two runs compared": compared,
-        "a run of 2,000 cases recorded": statistics.median(recorded),
+        "a run of 2,000 cases recorded, changes updated": statistics.median(recorded),
         "the same, CPU time": statistics.median(busy),
     }
 
@@ -128,7 +138,9 @@ def main() -> int:
     parser.add_argument("--series", type=int, default=200, help="number of series (default: 200)")
     parser.add_argument("--revisions", type=int, default=500, help="number of revisions (default: 500)")
     parser.add_argument("--store", default="", help="URL of a PostgreSQL database (default: an SQLite file)")
+    parser.add_argument("--metrics", type=int, default=len(METRICS), help="metrics of each case (default: 4)")
     given = parser.parse_args()
+    metrics = METRICS[: given.metrics]
     sizes = {"small": (40, 50), "large": (given.series, given.revisions)}
     if given.store:
         del sizes["small"]  # one database holds one store
@@ -138,11 +150,11 @@ def main() -> int:
             folder = Path(place)
             os.chdir(folder)
             store = torchstone.HistoryStore(given.store or str(folder / "history.db"))
-            cases = series // len(METRICS)
-            loading = load(store, cases, revisions, folder)
+            cases = series // len(metrics)
+            loading = load(store, cases, revisions, folder, metrics)
             info = store.info()
             points = info.counts["points"]
-            found = measure(store, cases, folder)
+            found = measure(store, cases, folder, metrics)
             verified = seconds_of(store.verify)
             columns[name] = {
                 "points": f"{points:,}",
@@ -151,13 +163,14 @@ def main() -> int:
                 "on disk": f"{info.size / 1e6:,.1f} MB",
                 "bytes a point": f"{info.size / points:.1f}",
                 **{what: f"{1000 * seconds:.1f} ms" for what, seconds in found.items()},
+                "changes found": f"{store.info().counts['changes']:,}",
                 "verified in": f"{verified:.2f} s",
             }
             os.chdir("/")
-    print("".ljust(32), *(name.rjust(14) for name in columns))
+    print("".ljust(48), *(name.rjust(14) for name in columns))
     for what in columns["large"]:
         limit = f"   (at most {1000 * MOST[what]:g} ms at 10 million points)" if what in MOST else ""
-        print(what.ljust(32), *(column[what].rjust(14) for column in columns.values()), limit)
+        print(what.ljust(48), *(column[what].rjust(14) for column in columns.values()), limit)
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,24 @@ def test_what_failed_is_told_next_time_and_the_secret_stays_one(history: Command
         titles = [body["text"] for _, _, body in server.posted]
     assert len(titles) == 3
     assert titles[1] == titles[2] != titles[0]
+
+
+def test_two_at_once_tell_each_group_once(history: Command) -> None:
+    history("changes")
+    with service(200, delay=0.05) as server:
+        told: list[int] = []
+
+        def tell() -> None:
+            told.append(len(torchstone.notify(webhook=server.url, store=STORE)))
+
+        both = [threading.Thread(target=tell) for _ in range(3)]
+        for each in both:
+            each.start()
+        for each in both:
+            each.join()
+        numbers = [body["group"]["id"] for _, _, body in server.posted]
+    assert sum(told) == 2
+    assert sorted(numbers) == sorted(set(numbers))
 
 
 def test_after_a_failure_nothing_else_is_tried_on_that_target(history: Command) -> None:

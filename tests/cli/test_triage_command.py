@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
+from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import torchstone
 from changed_stores import STORE, make_store, nights, step, usual_store
 from conftest import Command
 from stored_runs import opened
+from torchstone.core.records import Revision
+from torchstone.core.run_file import encode_run
 from torchstone.history.change_records import TriageState
 
 
@@ -185,6 +189,8 @@ def test_the_same_from_python(history: Command) -> None:
     assert shown.group.id == 1
     assert str(shown) + "\n" == history("triage", "show", "1").out
     for each in (listed, shown):
+        with pytest.raises(torchstone.UsageError, match="did you mean 'markdown'"):
+            each.render("markdwn")
         assert "<table>" in each._repr_html_()
     decided = triage.set(1, TriageState.EXPECTED, reason="known", owner="ada")
     assert (decided.state, decided.owner, decided.is_open) == ("expected", "ada", False)
@@ -197,3 +203,17 @@ def test_the_page_of_a_group_is_the_body_of_an_issue(history: Command) -> None:
     assert out.startswith(f"## Performance change {number}: ")
     assert "| `net` | abs\\_latency |" in out
     assert f"`torchstone triage set {number} acknowledged --owner NAME`" in out
+
+
+def test_expected_makes_the_new_level_the_baseline(torchstone: Command, tmp_path: Path) -> None:
+    runs = list(nights({"net": step(36, count=41)}))
+    make_store(*runs[:40])
+    (tmp_path / "new.jsonl").write_text(
+        encode_run(structs.replace(runs[40], revision=Revision("f" * 40, "mine")))
+    )
+    judge = ("check", "new.jsonl", "--baseline", "history:main")
+    number = group_of(torchstone, "net")
+    assert torchstone(*judge).code == 1
+    assert torchstone("triage", "set", number, "expected", "--reason", "more precise").code == 0
+    ran = torchstone(*judge)
+    assert (ran.code, ran.err) == (0, "")

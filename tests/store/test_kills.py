@@ -16,6 +16,8 @@ from comparison_files import counts, passed, times
 from stored_runs import make_older, new_database, opened, recorded, rows_of, run_of
 from torchstone.core.records import Run
 from torchstone.core.run_file import encode_run
+from torchstone.history.detect_changes import is_stale
+from torchstone.history.stored_changes import read_changes
 from torchstone.store.database.migrations import NEWEST, version_of
 from torchstone.store.queries import SeriesQuery, find_series
 from torchstone.store.reading_runs import list_runs
@@ -24,17 +26,28 @@ from torchstone.store.upkeep.verifying import verify
 
 TORCHSTONE = (sys.executable, "-m", "torchstone")
 CASES = 60
+STEP = 13
+"""From this run on, every other case is slower."""
 
 
 def large_run(number: int) -> Run:
-    """A run whose recording takes a while, and many pages."""
+    """A run whose recording takes a while, and many pages; some of its series have a change."""
     return run_of(
         number,
         [
-            passed(f"net{n}", times(1.0 + n, seed=number * CASES + n, trials=2), counts("graph_breaks", 1))
+            passed(
+                f"net{n}",
+                times((1.0 + n) * (1.5 if is_slower(number, n) else 1.0), seed=number * CASES + n, trials=2),
+                counts("graph_breaks", 1),
+            )
             for n in range(CASES)
         ],
     )
+
+
+def is_slower(number: int, case: int) -> bool:
+    """Whether a run is one after a change of this case."""
+    return number >= STEP and case % 2 == 0
 
 
 def write_files(folder: Path, numbers: Sequence[int]) -> list[str]:
@@ -85,10 +98,9 @@ def kill_often(folder: Path, place: str, tries: int, seed: int) -> None:
         before = expect_whole_runs(place)
         kill_during(["record", files[number], "--store", place], folder, takes * chance.uniform(0.3, 1.1))
         assert expect_whole_runs(place) - before in {0, 1}
-    subprocess.run(
-        [*TORCHSTONE, "record", *files, "--store", place], cwd=folder, check=True, capture_output=True
-    )
-    assert expect_whole_runs(place) == len(files)
+    record_all(files, folder, place)
+    expected = changes_of(place)
+    assert len(expected) >= CASES // 2
     with opened(place) as database:
         whole = rows_of(database)
     for number in range(tries):
@@ -98,23 +110,62 @@ def kill_often(folder: Path, place: str, tries: int, seed: int) -> None:
             with opened(str(folder / target)) as copied:
                 assert verify(copied).is_valid
                 assert rows_of(copied) == whole or not list_runs(copied)
-    for _ in range(tries):
-        kill_during(
-            ["store", "prune", "--days", "0", "--apply", "--store", place],
-            folder,
-            takes * chance.uniform(0.3, 1.1),
-        )
-        assert expect_whole_runs(place) == len(files)
-        with opened(place) as database:
-            kept = rows_of(database)
-            assert kept["samples"] in ([], whole["samples"])
-            assert kept["points"] == whole["points"]
+    kill_while_pruning(folder, place, tries, takes, chance)
     for _ in range(tries):
         downgrade(place)
         kill_during(["store", "info", "--store", place], folder, takes * chance.uniform(0.3, 1.1))
         with opened(place) as database:
             assert version_of(database) == NEWEST
             assert rows_of(database)["points"] == whole["points"]
+    record_all(files, folder, place)
+    assert changes_of(place) == expected
+
+
+def kill_while_pruning(folder: Path, place: str, tries: int, takes: float, chance: random.Random) -> None:
+    """Kills commands that prune; what they leave is all raw data, or what they keep when they are left alone."""
+    prune = ["store", "prune", "--days", "0", "--apply", "--store", place]
+    with opened(place) as database:
+        before = rows_of(database)
+    seen = []
+    for _ in range(tries):
+        kill_during(prune, folder, takes * chance.uniform(0.3, 1.1))
+        expect_whole_runs(place)
+        with opened(place) as database:
+            kept = rows_of(database)
+        seen.append(kept["samples"])
+        assert kept["points"] == before["points"]
+        assert kept["changes"] == before["changes"]
+    subprocess.run([*TORCHSTONE, *prune], cwd=folder, check=True, capture_output=True)
+    with opened(place) as database:
+        pruned = rows_of(database)["samples"]
+    assert 0 < len(pruned) < len(before["samples"])  # near changes, they are kept
+    assert all(samples in (before["samples"], pruned) for samples in seen)
+
+
+def record_all(files: Sequence[str], folder: Path, place: str) -> None:
+    """Records all files, those that are there already, too: whatever a killed command left undone is done."""
+    subprocess.run(
+        [*TORCHSTONE, "record", *files, "--store", place], cwd=folder, check=True, capture_output=True
+    )
+    assert expect_whole_runs(place) == len(files)
+    with opened(place) as database:
+        assert not is_stale(database)
+
+
+def changes_of(place: str) -> list[tuple[object, ...]]:
+    """What was found in a store, whenever it was found."""
+    with opened(place) as database:
+        return sorted(
+            (
+                each.series.case.id,
+                each.metric.name,
+                each.first_new.revision,
+                each.last_old.revision,
+                each.direction,
+                each.is_provisional,
+            )
+            for each in read_changes(database)
+        )
 
 
 def downgrade(place: str) -> None:
@@ -161,6 +212,9 @@ elif kind == "prune":
 elif kind == "remove":
     from torchstone.store.upkeep.retention import remove
     remove(database, "1")
+elif kind == "detect":
+    from torchstone.history.update import bring_up_to_date
+    bring_up_to_date(database)
 elif kind == "migrate":
     from torchstone.store.database.migrations import migrate
     migrate(database)
@@ -168,7 +222,7 @@ print("ended after", count)
 """
 
 
-@pytest.mark.parametrize("kind", ["record", "prune", "remove"])
+@pytest.mark.parametrize("kind", ["record", "prune", "remove", "detect"])
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
 def test_a_process_killed_between_any_two_statements_changes_nothing(
     tmp_path: Path, kind: str, database: str, request: pytest.FixtureRequest

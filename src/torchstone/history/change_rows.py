@@ -103,7 +103,7 @@ class ChangeWriter:
 
     def _compare(self, look: Look, known: Sequence[_Known]) -> None:
         detection = look.loaded.detection
-        ranks = [self._order.rank_of(run_id) for run_id in look.loaded.runs]
+        ranks = look.loaded.ranks
         is_whole = detection.looked.decided.needed_from == 0
         near = [each for each in known if is_whole or self._order.rank_of(_int(each.row[1])) >= ranks[0]]
         at = [bisect_left(ranks, self._order.rank_of(_int(each.row[1]))) for each in near]

@@ -118,8 +118,10 @@ def _places(
     return found
 
 
-def _as_numbers(values: Sequence[Value]) -> list[float]:
+def _as_numbers(values: Sequence[Value]) -> Sequence[float]:
     """Return pass rates as shares, everything else as it is."""
+    if not values or not isinstance(values[0], tuple):
+        return values  # type: ignore[return-value]  # all are alike
     return [each[0] / each[1] if isinstance(each, tuple) else each for each in values]
 
 

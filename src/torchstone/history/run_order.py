@@ -34,6 +34,7 @@ class RunOrder:
             self._least[run_id] = least[branch] = min(run_id, least.get(branch, run_id))
         self._least_of_branch = least
         self.newest_id = max(self.places, default=0)
+        self.has_branches = len(least) > 1
 
     def rank_of(self, run_id: int | None) -> int:
         """Return the rank of a run; -1 for none."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 
 from msgspec import Struct
 
 from torchstone.analyze.changepoints import Kind
 from torchstone.core.vocabulary import NOT_AVAILABLE
 from torchstone.history.run_order import RunOrder
-from torchstone.history.watched_series import Detection
+from torchstone.history.watched_series import Detection, Key
 from torchstone.store.database.connection import Database
 
 UNTOLD = frozenset({NOT_AVAILABLE, "infra_error"})
@@ -19,14 +21,17 @@ _MOST_SERIES = 400
 
 Value = float | tuple[float, float]
 """A number, the id of a status, or how many passed of how many."""
+_Point = tuple[int, int, Value]
+"""The rank of a run, the run, and the value."""
 
 
 class Loaded(Struct, frozen=True):
-    """The points of a series from the first that is needed on, in the order of revisions: their runs, and their values."""
+    """The points of a series from the first that is needed on, in the order of revisions: runs with their ranks, and values."""
 
     detection: Detection
-    runs: tuple[int, ...]
-    values: tuple[Value, ...]
+    ranks: tuple[int, ...] = ()
+    runs: tuple[int, ...] = ()
+    values: tuple[Value, ...] = ()
 
 
 def load_points(database: Database, order: RunOrder, wanted: Sequence[Detection]) -> Iterator[list[Loaded]]:
@@ -35,7 +40,9 @@ def load_points(database: Database, order: RunOrder, wanted: Sequence[Detection]
         each.watched.name: order.least_id(each.watched.branch, each.looked.first_run) for each in wanted
     }
     by_kind: dict[Kind, list[Detection]] = {}
-    for each in sorted(wanted, key=lambda each: (bounds[each.watched.name], each.watched.key)):
+    for each in sorted(
+        wanted, key=lambda each: (each.watched.kind, bounds[each.watched.name], each.watched.key)
+    ):
         by_kind.setdefault(each.watched.kind, []).append(each)
     for some in by_kind.values():
         while some:
@@ -47,20 +54,18 @@ def load_points(database: Database, order: RunOrder, wanted: Sequence[Detection]
 
 def _load(database: Database, order: RunOrder, some: Sequence[Detection], bound: int) -> list[Loaded]:
     kind = some[0].watched.kind
-    found: dict[tuple[int, int], list[tuple[int, int, Value]]] = {each.watched.key: [] for each in some}
+    found: dict[Key, list[_Point]] = {each.watched.key: [] for each in some}
     ranks = {run_id: place.rank for run_id, place in order.places.items() if run_id >= bound}
-    for key, run_id, value in _read(database, kind, sorted({each.watched.key[0] for each in some}), bound):
-        points = found.get(key)
-        if points is not None:
-            points.append((ranks[run_id], run_id, value))
+    wanted = {each.watched.case_id if kind is Kind.STATUS else each.watched.series_id or 0 for each in some}
+    for key, run_id, value in _read(database, kind, sorted(wanted), bound):
+        if key in found:  # a case may have statuses on another machine
+            found[key].append((ranks[run_id], run_id, value))
     for points in found.values():
         points.sort()
     return [_of_branch(each, found[each.watched.key], order) for each in some]
 
 
-def _read(
-    database: Database, kind: Kind, ids: Sequence[int], bound: int
-) -> Iterator[tuple[tuple[int, int], int, Value]]:
+def _read(database: Database, kind: Kind, ids: Sequence[int], bound: int) -> Iterable[tuple[Key, int, Value]]:
     """Yield key, run and value of each point; gaps are left out."""
     marks = ", ".join("?" * len(ids))
     chosen = (*ids, bound)
@@ -72,14 +77,15 @@ def _read(
             chosen,
         )
         return (((case, machine), run_id, status) for case, machine, run_id, status in rows)
+    samples = ", samples" if kind is Kind.PASS_RATE else ""
     rows = database.query(
-        "SELECT series_id, run_id, value, samples FROM points"
+        f"SELECT series_id, run_id, value{samples} FROM points"
         f" WHERE series_id IN ({marks}) AND run_id >= ? AND value IS NOT NULL",
         chosen,
     )
     if kind is Kind.PASS_RATE:
-        return (((key, 0), run_id, to_value(kind, value, samples)) for key, run_id, value, samples in rows)
-    return (((key, 0), run_id, value) for key, run_id, value, _ in rows)
+        return ((key, run_id, to_value(kind, value, count)) for key, run_id, value, count in rows)
+    return rows
 
 
 def to_value(kind: Kind, value: float, samples: int) -> Value:
@@ -91,7 +97,10 @@ def to_value(kind: Kind, value: float, samples: int) -> Value:
     return (value * samples, samples) if kind is Kind.PASS_RATE else value
 
 
-def _of_branch(detection: Detection, points: Sequence[tuple[int, int, Value]], order: RunOrder) -> Loaded:
-    branch, first = detection.watched.branch, order.rank_of(detection.looked.first_run)
-    kept = [each for each in points if each[0] >= first and order.places[each[1]].branch == branch]
-    return Loaded(detection, tuple(each[1] for each in kept), tuple(each[2] for each in kept))
+def _of_branch(detection: Detection, points: Sequence[_Point], order: RunOrder) -> Loaded:
+    first = order.rank_of(detection.looked.first_run)
+    kept = points[bisect_left(points, first, key=itemgetter(0)) :]
+    if order.has_branches:
+        branch = detection.watched.branch
+        kept = [each for each in kept if order.places[each[1]].branch == branch]
+    return Loaded(detection, *zip(*kept, strict=True)) if kept else Loaded(detection)

@@ -17,6 +17,10 @@ SHARE = "share"
 _MEMORY = frozenset({"bytes", "KB", "MB", "GB", "KiB", "MiB", "GiB"})
 
 
+Key = int | tuple[int, int]
+"""The id of a series; of statuses, those of the case and of the class of machines."""
+
+
 class Watched(Struct, frozen=True):
     """A series, or the statuses of a case on a class of machines, on one branch."""
 
@@ -33,9 +37,9 @@ class Watched(Struct, frozen=True):
         return name_detection(self.series_id, self.case_id, self.machine_id, self.branch)
 
     @property
-    def key(self) -> tuple[int, int]:
-        """What its points are found by: the series; or the case and the machine."""
-        return (self.case_id, self.machine_id) if self.series_id is None else (self.series_id, 0)
+    def key(self) -> Key:
+        """What its points are found by: the series, or the case and the machine."""
+        return (self.case_id, self.machine_id) if self.series_id is None else self.series_id
 
 
 class Looked(Struct, frozen=True, omit_defaults=True):

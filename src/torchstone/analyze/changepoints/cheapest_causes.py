@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
 from msgspec import Struct
@@ -65,6 +66,14 @@ class CauseRange(Struct, frozen=True):
             return math.inf
         cost = AT_THE_END + BEYOND * (distance - reach) / (self.at - self.after)
         return cost if cost <= TOO_FAR else math.inf
+
+
+class _Site(Struct):
+    """A cause while neighbours are joined: its column, and its rows."""
+
+    column: int
+    rows: list[int]
+    is_known: bool = False
 
 
 class CheapestCauses:
@@ -123,28 +132,43 @@ class CheapestCauses:
 
     def _cover(self) -> list[int]:
         """Return causes that explain every row, the most useful first."""
-        new: list[int] = []
-        _, least = self._nearest(new)
-        gains = [0.0] * len(self._positions)
+        _, least = self._nearest([])
         open_rows = {row for row, cost in enumerate(least) if cost >= _NEVER}
-        for row in open_rows:
-            for column, cost in self._costs[row].items():
-                gains[column] += TOO_FAR * self._weights[row] - cost
-        while open_rows:
-            column = max(
-                {each for row in open_rows for each in self._costs[row]},
-                key=lambda each: (gains[each], -each),
+
+        def gain_of(column: int) -> float:
+            return sum(
+                TOO_FAR * self._weights[row] - cost for row, cost in self._rows_at[column] if row in open_rows
             )
-            new.append(column)
-            for row, _ in self._rows_at[column]:
-                if row in open_rows:
-                    open_rows.remove(row)
-                    for other, cost in self._costs[row].items():
-                        gains[other] -= TOO_FAR * self._weights[row] - cost
-        return new
+
+        def take(column: int) -> None:
+            open_rows.difference_update(row for row, _ in self._rows_at[column])
+
+        return self._take_best(gain_of, 0.0, take)
+
+    def _take_best(
+        self, gain_of: Callable[[int], float], least: float, take: Callable[[int], None]
+    ) -> list[int]:
+        """Return the columns with the largest gains above the least, one by one; ``take`` notes what each explains.
+
+        A gain never grows by what was taken, so one that is still the largest when it is asked again is the best.
+        """
+        waiting = [(-gain_of(column), column) for column in range(len(self._positions))]
+        heapify(waiting)
+        taken = []
+        while waiting:
+            _, column = heappop(waiting)
+            gain = gain_of(column)
+            if gain <= least + 1e-9:
+                continue
+            if waiting and (-gain, column) > waiting[0]:
+                heappush(waiting, (-gain, column))
+                continue
+            taken.append(column)
+            take(column)
+        return taken
 
     def _improve(self, new: list[int]) -> list[int]:
-        """Move and add causes, one at a time, as long as that makes the sum lower."""
+        """Move and add causes as long as that makes the sum lower."""
         best = self._total(new)
         for _ in range(_MOST_STEPS):
             total, tried = min((self._total(each), each) for each in (self._moved(new), self._added(new)))
@@ -172,43 +196,55 @@ class CheapestCauses:
         return rows
 
     def _added(self, new: list[int]) -> list[int]:
-        """Return the new causes and the one that would help most."""
+        """Return the new causes, and those that would save more than they cost."""
         _, least = self._nearest(new)
-        saved = [sum(max(least[row] - cost, 0) for row, cost in rows) for rows in self._rows_at]
-        return [*new, saved.index(max(saved))]
+
+        def gain_of(column: int) -> float:
+            return sum(max(least[row] - cost, 0.0) for row, cost in self._rows_at[column])
+
+        def take(column: int) -> None:
+            for row, cost in self._rows_at[column]:
+                least[row] = min(least[row], cost)
+
+        return [*new, *self._take_best(gain_of, A_CAUSE, take)]
 
     def _join(self, new: list[int]) -> list[int]:
         """Join new causes with their neighbours, those that differ least first, as long as two say no more than one."""
-        while True:
-            rows = self._rows_of(new)
-            sites = sorted((column, number) for number, column in enumerate([*self._known, *new]))
-            tried = [self._try_join(new, rows, one, other) for (_, one), (_, other) in pairwise(sites)]
-            gain, joined = max((each for each in tried if each), default=(0.0, new))
-            if gain <= 0:
-                return new
-            new = joined
+        rows = self._rows_of(new)
+        sites = [
+            _Site(column, rows[number], number < len(self._known))
+            for number, column in enumerate([*self._known, *new])
+        ]
+        sites.sort(key=lambda site: (site.column, not site.is_known))
+        gains = [self._gain(*pair) for pair in pairwise(sites)]
+        while gains and (gain := max(gains)) > 0:
+            at = gains.index(gain)
+            sites[at : at + 2] = [self._joined(sites[at], sites[at + 1])]
+            del gains[at]
+            for near in (at - 1, at):
+                if 0 <= near < len(gains):
+                    gains[near] = self._gain(sites[near], sites[near + 1])
+        return [site.column for site in sites if not site.is_known]
 
-    def _try_join(
-        self, new: list[int], rows: Sequence[Sequence[int]], one: int, other: int
-    ) -> tuple[float, list[int]] | None:
-        """Return what joining two causes saves, and the new causes then; None for two known ones."""
-        first = len(self._known)
-        if max(one, other) < first:
-            return None
-        columns = [*self._known, *new]
-        both = [*rows[one], *rows[other]]
-        kept = [column for number, column in enumerate(new, start=first) if number not in {one, other}]
-        is_new = min(one, other) >= first
-        into = columns[min(one, other)]
-        if is_new and both:
-            into = _best_of([self._costs[row] for row in both])
+    def _joined(self, one: _Site, other: _Site) -> _Site:
+        """Return what two neighbours become: a known one stays where it is."""
+        rows = [*one.rows, *other.rows]
+        known = next((site for site in (one, other) if site.is_known), None)
+        if known:
+            return _Site(known.column, rows, is_known=True)
+        return _Site(_best_of([self._costs[row] for row in rows]) if rows else one.column, rows)
+
+    def _gain(self, one: _Site, other: _Site) -> float:
+        """Return what joining two neighbours saves; known causes are never joined."""
+        if one.is_known and other.is_known:
+            return -math.inf
+        into = self._joined(one, other).column
         more = sum(
-            self._costs[row].get(into, _NEVER) - self._costs[row].get(columns[number], _NEVER)
-            for number in (one, other)
-            for row in rows[number]
+            self._costs[row].get(into, _NEVER) - self._costs[row].get(site.column, _NEVER)
+            for site in (one, other)
+            for row in site.rows
         )
-        saved = A_CAUSE + self._told(rows[one], rows[other]) - more
-        return saved, [*kept, into] if is_new else kept
+        return A_CAUSE + self._told(one.rows, other.rows) - more
 
     def _told(self, one: Sequence[int], other: Sequence[int]) -> float:
         """Return what it takes to say which rows have which of two causes."""

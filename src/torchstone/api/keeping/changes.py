@@ -107,11 +107,7 @@ class ChangesResult(Struct, frozen=True):
 
     def render(self, style: str = "text") -> str:
         """Return the changes as text, JSON or Markdown."""
-        if style not in _RENDERERS:
-            raise UsageError(
-                f"{style}: no such style",
-                advice=f"{did_you_mean(style, STYLES)}the styles are {', '.join(STYLES)}",
-            )
+        check_style(style)
         return _RENDERERS[style](self.view)
 
     def __str__(self) -> str:
@@ -151,6 +147,15 @@ def find_all_changes(request: ChangesRequest) -> ChangesResult:
                     notes=notes,
                 )
             )
+
+
+def check_style(style: str) -> None:
+    """Raise an error for a style that there is not."""
+    if style not in STYLES:
+        raise UsageError(
+            f"{style}: no such style",
+            advice=f"{did_you_mean(style, STYLES)}the styles are {', '.join(STYLES)}",
+        )
 
 
 def update_if_possible(database: Database) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import Struct
 
-from torchstone.analyze.changepoints.common_causes import CauseRange, find_parts
 from torchstone.core.records import Case
 from torchstone.history.causes.environment_causes import (
     RunEnvironment,
@@ -22,6 +21,7 @@ from torchstone.history.causes.environment_causes import (
 from torchstone.history.causes.group_changes import Grouped, group_changes, make_range
 from torchstone.history.causes.group_names import find_varying, name_group
 from torchstone.history.causes.machine_points import find_shifted_machine
+from torchstone.history.causes.touched_changes import ChangePlace, find_touched
 from torchstone.history.change_records import Cause, SeriesChange
 from torchstone.history.stored_changes import ChangeQuery, read_changes
 from torchstone.store.database.connection import Database
@@ -43,14 +43,6 @@ class GroupsUpdate(Struct, frozen=True):
     opened: tuple[int, ...] = ()
     extended: tuple[int, ...] = ()
     removed: tuple[int, ...] = ()
-
-
-class _Place(Struct, frozen=True):
-    """What grouping needs to know of a change first: its group, and where its cause lies."""
-
-    id: int
-    group: int | None
-    range: CauseRange
 
 
 def update_groups(database: Database, moved: Collection[int] = ()) -> GroupsUpdate:
@@ -92,12 +84,12 @@ class _Grouping:
         places = self._read_places()
         sizes = Counter(each.group for found in places.values() for each in found)
         for branch, found in places.items():
-            ids = _find_touched(found, set(moved))
-            if not ids:
+            touched = find_touched(found, set(moved))
+            if not touched.ids:
                 continue
-            changes = read_changes(self._database, ChangeQuery(ids=tuple(ids)))
+            changes = read_changes(self._database, ChangeQuery(ids=touched.ids))
             routine = self._find_routine(branch)
-            for group in group_changes(changes, self._decided):
+            for group in group_changes(changes, self._decided | touched.kept):
                 if self._write(group, branch, routine, sizes[group.number]):
                     extended.add(group.number or 0)
         removed = self._remove_empty()
@@ -105,7 +97,7 @@ class _Grouping:
         self._note_newest(before)
         return GroupsUpdate(opened, tuple(sorted(extended - {0, *opened, *removed})), removed)
 
-    def _read_places(self) -> dict[str, list[_Place]]:
+    def _read_places(self) -> dict[str, list[ChangePlace]]:
         rows = self._database.query(
             "SELECT d.branch, x.id, x.group_id, x.earliest, v.position, w.position, x.latest, m.name, m.better"
             " FROM changes x JOIN detections d ON d.id = x.detection_id LEFT JOIN series s ON s.id = d.series_id"
@@ -113,11 +105,11 @@ class _Grouping:
             " JOIN revisions v ON v.id = o.revision_id JOIN runs n ON n.id = x.first_new_run_id"
             " JOIN revisions w ON w.id = n.revision_id WHERE x.vanished_at IS NULL ORDER BY x.id"
         )
-        found: dict[str, list[_Place]] = {}
+        found: dict[str, list[ChangePlace]] = {}
         for branch, number, group, earliest, after, at, latest, metric, better in rows:
             is_exact = metric is None or is_counted(metric, better)
             where = make_range(earliest, after, at, latest, is_exact=is_exact)
-            found.setdefault(branch, []).append(_Place(number, group, where))
+            found.setdefault(branch, []).append(ChangePlace(number, group, where))
         return found
 
     def _find_routine(self, branch: str) -> frozenset[str]:
@@ -181,26 +173,3 @@ class _Grouping:
             )
         else:
             self._database.insert("store_info", ("name", "value"), [(_NEWEST, str(self._newest))])
-
-
-def _find_touched(places: Sequence[_Place], moved: Collection[int]) -> list[int]:
-    """Return the ids of changes to be grouped again: all that may share a cause with one that is new or moved, or with its group."""
-    parts = find_parts([each.range for each in places])
-    of_group: dict[int, set[int]] = {}
-    for number, part in enumerate(parts):
-        for index in part:
-            if (group := places[index].group) is not None:
-                of_group.setdefault(group, set()).add(number)
-    touched = {
-        number
-        for number, part in enumerate(parts)
-        if any(places[index].group is None or places[index].id in moved for index in part)
-    }
-    if not touched:
-        return []
-    scattered = {group: where for group, where in of_group.items() if len(where) > 1}
-    while more := {
-        number for group, where in scattered.items() if where & touched for number in where - touched
-    }:
-        touched |= more
-    return sorted(places[index].id for number in touched for index in parts[number])

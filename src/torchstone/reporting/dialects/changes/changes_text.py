@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from torchstone.core.text.safe_text import escape_commands, escape_line, escape_lines
 from torchstone.reporting.dialects.columns import WIDTH, cut_middle
-from torchstone.reporting.run_text.blocks import wrapped
+from torchstone.reporting.run_text.blocks import cut, wrapped
 from torchstone.reporting.views.changes.change_view import ChangesView, ChangeView, GroupView
 
 MEMBERS = 4
@@ -79,7 +79,9 @@ def member_lines(changes: Sequence[ChangeView], indent: str) -> Iterator[str]:
 
 def _closed_line(group: GroupView) -> Iterator[str]:
     state = f"duplicate of {group.duplicate_of}" if group.duplicate_of else group.state
-    yield cut_middle(f"{group.id:>4}  {state}: {group.name}, {group.effects}", WIDTH)
+    line = f"{group.id:>4}  {state}: {group.name}"
+    whole = f"{line}, {group.effects}"
+    yield cut(escape_line(whole if len(whole) <= WIDTH else line), WIDTH)
 
 
 def _wrap(text: str, indent: str = "") -> list[str]:
