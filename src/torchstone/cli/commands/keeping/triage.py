@@ -171,10 +171,18 @@ def set_state(
 @click.option("--slack", default="", metavar="URL", help="Post a message to this Slack webhook.")
 @click.option("--github", default="", metavar="FILE", help="Write Markdown, the body of an issue or comment.")
 @click.option("--file", "file", default="", metavar="FILE", help="Add a line of JSON for each group.")
+@click.option("--since", default="", metavar="DATE|REV", help="Only changes since this day or revision.")
 @click.option("--dry-run", is_flag=True, help="Print what would be sent, and send nothing.")
 @_in_store
 def notify_command(
-    webhook: str, slack: str, github: str, file: str, dry_run: bool, store: str, config: str | None
+    webhook: str,
+    slack: str,
+    github: str,
+    file: str,
+    since: str,
+    dry_run: bool,
+    store: str,
+    config: str | None,
 ) -> int:
     """Tell people about open regressions, each group once.
 
@@ -197,7 +205,14 @@ def notify_command(
     if not dry_run:
         check_outputs(_NOTIFY_FILES, {"github": github or None, "file": file or None})
     request = NotifyRequest(
-        webhook=webhook, slack=slack, github=github, file=file, dry_run=dry_run, store=store, config=config
+        webhook=webhook,
+        slack=slack,
+        github=github,
+        file=file,
+        since=since,
+        dry_run=dry_run,
+        store=store,
+        config=config,
     )
     with show_progress("telling"):
         result = send_notifications(request)
