@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from starlette.testclient import TestClient
 
 from comparison_files import case_of, failed, passed, times
 from stored_runs import one_number, opened, recorded, run_of
+from torchstone.api.browsing.browsing import Memo
 from torchstone.core.records import Case, Variant
 from torchstone.dashboard.page_table import PAGE_KINDS
 from torchstone.store.browsing.run_pages import RunFilter, count_runs, read_run_page
@@ -580,3 +583,22 @@ def test_a_filter_that_excludes_and_a_page_beyond_the_end_count_alike(tmp_path: 
         recorded(database, *(run_of(number) for number in range(1, 8)))
         assert count_runs(database, RunFilter("main", excludes="000003")) == 6
         assert [run.id for run in read_run_page(database, RunFilter("main"), 2, 2)] == [5, 4]
+
+
+def test_threads_that_want_the_same_wait_for_the_one_that_reads_it() -> None:
+    memo, reads = Memo(), []
+
+    def read() -> int:
+        reads.append(1)
+        time.sleep(0.05)
+        return len(reads)
+
+    with ThreadPoolExecutor(8) as threads:
+        found = [
+            each.result() for each in [threads.submit(memo.recall, "state", "key", read) for _ in range(8)]
+        ]
+    assert found == [1] * 8
+    assert memo.recall("another state", "key", read) == 2
+    with pytest.raises(KeyError):
+        memo.recall("another state", "broken", dict[str, int]().popitem)
+    assert memo.recall("another state", "broken", lambda: 7) == 7

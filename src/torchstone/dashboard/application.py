@@ -19,6 +19,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from torchstone import __version__
 from torchstone.api.browsing.browse_changes import decide_change
 from torchstone.api.browsing.browsing import Browsing, Memo, NothingThereError
+from torchstone.api.browsing.once_at_a_time import OnceAtATime
 from torchstone.core.errors import InputError, TorchstoneError, UsageError
 from torchstone.dashboard.asset_files import kind_of_asset, read_dashboard_asset
 from torchstone.dashboard.header_middleware import HeaderMiddleware
@@ -84,6 +85,7 @@ class DashboardPages:
         self.pool = pool
         self._memo = Memo()
         self._cache = AnswerCache()
+        self._working = OnceAtATime()
 
     def answer(self, request: Request, kind: PageKind, *, is_json: bool) -> Response:
         """Answer a request for a page, as HTML or JSON."""
@@ -96,12 +98,13 @@ class DashboardPages:
             tag = f'"{sha256(f"{__version__} {stamp} {address}".encode()).hexdigest()[:32]}"'
             if tag in request.headers.get("if-none-match", ""):
                 return Response(status_code=304, headers={"ETag": tag})
-            found = self._cache.find(stamp, address)
-            if found is None:
-                browsing = Browsing(database, stamp, self._memo)
-                with database.reading():
-                    found = self._make(request, kind, browsing, is_json=is_json)
-                self._cache.keep(stamp, address, found)
+            with self._working.working_on((stamp, address)):
+                found = self._cache.find(stamp, address)
+                if found is None:
+                    browsing = Browsing(database, stamp, self._memo)
+                    with database.reading():
+                        found = self._make(request, kind, browsing, is_json=is_json)
+                    self._cache.keep(stamp, address, found)
         own = {"Content-Security-Policy": OWN_POLICY} if found.is_own_document else {}
         return Response(found.body, media_type=found.kind, headers={"ETag": tag, **own})
 

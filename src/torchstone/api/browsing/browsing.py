@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from torchstone.api.browsing.once_at_a_time import OnceAtATime
 from torchstone.core.errors import UsageError
 from torchstone.reporting.views.history.cases_view import CaseState, find_states
 from torchstone.reporting.views.history.page_filters import (
@@ -38,26 +39,37 @@ class Memo:
 
     def __init__(self) -> None:
         self._lock = Lock()
+        self._working = OnceAtATime()
         self._stamp = ""
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
 
     def recall(self, stamp: str, key: Hashable, read: Callable[[], Found]) -> Found:
         """Return what was read for this key at this state of the store, else read it."""
+        with self._working.working_on((stamp, key)):
+            known = self._find(stamp, key)
+            if known is not None:
+                found: Found = known[0]
+                return found
+            found = read()
+            self._keep(stamp, key, found)
+            return found
+
+    def _find(self, stamp: str, key: Hashable) -> tuple[Any] | None:
         with self._lock:
             if stamp != self._stamp:
                 self._kept.clear()
                 self._stamp = stamp
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                known: Found = self._kept[key]
-                return known
-        found = read()
+            if key not in self._kept:
+                return None
+            self._kept.move_to_end(key)
+            return (self._kept[key],)
+
+    def _keep(self, stamp: str, key: Hashable, found: object) -> None:
         with self._lock:
             if stamp == self._stamp:
                 self._kept[key] = found
                 if len(self._kept) > _MOST:
                     self._kept.popitem(last=False)
-        return found
 
 
 class Branch(Struct, frozen=True):
