@@ -24,6 +24,7 @@ from torchstone.core.records import Outcome
 from torchstone.measure.executors.local import LocalExecutor
 from torchstone.measure.executors.selection import current_executor, using_executor
 from torchstone.measure.session import Session
+from torchstone.worker.machine.strain import Strain, StrainWatch
 
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -61,6 +62,14 @@ class Ran(NamedTuple):
 Command = Callable[..., Ran]
 Compare = Callable[..., tuple[Ran, dict[str, Any]]]
 WriteFile = Callable[[str, str], str]
+
+
+@pytest.fixture(scope="module")
+def quiet_machine() -> Iterator[None]:
+    """Whatever else this machine does, no other work takes the processor away."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StrainWatch, "read", lambda _: Strain())
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,7 @@ from torchstone.api.inspecting.listing import ListRequest
 from torchstone.api.judging.accept_request import AcceptRequest
 from torchstone.api.judging.check_request import CheckRequest
 from torchstone.api.judging.compare import CompareRequest
+from torchstone.api.keeping.changes import ChangesRequest
 from torchstone.api.keeping.flaky import FlakyRequest, SuggestRequest
 from torchstone.api.keeping.record import RecordRequest
 from torchstone.api.keeping.series import SeriesRequest
@@ -34,6 +35,7 @@ from torchstone.api.measuring.run_request import RunRequest
 from torchstone.api.repeating.repro import ReproRequest
 from torchstone.dashboard.serving import ServeRequest
 from torchstone.dashboard.static_site import SiteRequest
+from torchstone.integrations.notify import NotifyRequest
 
 Function = Callable[..., object]
 
@@ -46,6 +48,8 @@ FUNCTIONS: dict[str, tuple[Function, type[msgspec.Struct], dict[str, object]]] =
     "ab": (torchstone.ab, AbRequest, {"targets": "smoke", "b": "backend=eager"}),
     "accept": (torchstone.accept, AcceptRequest, {"results": "results.csv", "baseline": "expected.csv"}),
     "cachebench": (torchstone.cachebench, CachebenchRequest, {"suite": "huggingface"}),
+    "changes": (torchstone.changes, ChangesRequest, {"store": "history.db"}),
+    "notify": (torchstone.notify, NotifyRequest, {"store": "history.db", "dry_run": True}),
     "check": (torchstone.check, CheckRequest, {"results": "results.csv", "baselines": "expected.csv"}),
     "compare": (torchstone.compare, CompareRequest, {"base": "results.csv", "new": "results.csv"}),
     "convert": (torchstone.convert, ConvertRequest, {"results": "results.csv"}),
@@ -299,3 +303,21 @@ def test_results_are_written_to_a_path_and_rendered_in_a_style() -> None:
 def test_doctor_takes_one_device(device: object) -> None:
     with pytest.raises(torchstone.UsageError, match="device="):
         torchstone.doctor(device)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("folder")
+def test_triage_refuses_what_it_cannot_mean() -> None:
+    triage = torchstone.Triage("history.db")
+    calls: list[tuple[Function, str]] = [
+        (torchstone.Triage, "store"),
+        (triage.show, "group"),
+        (lambda group: triage.set(group, "expected"), "group"),
+        (lambda state: triage.set(1, state), "state"),
+        (lambda reason: triage.set(1, "expected", reason=[] if reason is None else reason), "reason"),
+        (lambda states: triage.list([states]), "states"),
+    ]
+    for call, named in calls:
+        for value in WRONG:
+            with pytest.raises(torchstone.UsageError) as raised:
+                call(value)
+            assert raised.value.message.startswith(f"{named}="), (named, value)

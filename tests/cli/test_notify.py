@@ -125,6 +125,20 @@ def test_a_url_can_be_kept_out_of_the_command_line(
         assert len(server.posted) == 2
 
 
+def test_what_is_old_need_not_be_told(history: Command) -> None:
+    assert (
+        history("triage", "notify", "--file", "told.jsonl", "--since", f"{30:040x}").out == "sent 1 message\n"
+    )
+    assert [
+        json.loads(line)["group"]["changes"][0]["name"]
+        for line in Path("told.jsonl").read_text().splitlines()
+    ] == ["bad"]
+    assert (
+        history("triage", "notify", "--file", "told.jsonl", "--since", "2027-01-01").out
+        == "nothing new to tell\n"
+    )
+
+
 def test_a_closed_group_is_not_told(history: Command) -> None:
     history("changes")
     for number in ("1", "2"):
@@ -171,6 +185,7 @@ def test_what_is_provisional_waits(torchstone: Command) -> None:
         ((), "nobody to tell"),
         (("--webhook", "hooks.example.com/secret"), "the URL for webhook is none"),
         (("--slack", "ftp://example.com/secret"), "the URL for slack is none"),
+        (("--file", "x", "--since", "last week"), "neither a date"),
         (("--file", "-"), "expected the name of a file"),
         (("--github", "missing/folder/body.md"), "missing/folder"),
         (("--file", "x", "--store", "nowhere.db"), "there is no store"),

@@ -189,6 +189,8 @@ def test_the_same_from_python(history: Command) -> None:
     assert shown.group.id == 1
     assert str(shown) + "\n" == history("triage", "show", "1").out
     for each in (listed, shown):
+        with pytest.raises(torchstone.UsageError, match="did you mean 'markdown'"):
+            each.render("markdwn")
         assert "<table>" in each._repr_html_()
     decided = triage.set(1, TriageState.EXPECTED, reason="known", owner="ada")
     assert (decided.state, decided.owner, decided.is_open) == ("expected", "ada", False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from msgspec import Struct
 
-from torchstone.api.keeping.changes import update_if_possible
+from torchstone.api.keeping.changes import find_since, update_if_possible
 from torchstone.api.keeping.group_pages import describe_group
 from torchstone.api.keeping.triage import render_page_json, render_page_line
 from torchstone.api.requests import Path, make_request
@@ -44,13 +44,14 @@ RENDERERS: dict[NotificationChannel, Callable[[GroupPage], str]] = {
 class NotifyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who is told: URLs of a webhook and of Slack, files for Markdown (``github``) and JSON (``file``). A dry run only says what would be sent.
 
-    Without any of them, the URLs of the configuration are used. ``repository`` is a folder in the repository of the revisions.
+    ``since`` leaves out groups that began before a day or a revision. Without any target, the URLs of the configuration are used. ``repository`` is a folder in the repository of the revisions.
     """
 
     webhook: str = ""
     slack: str = ""
     github: str = ""
     file: str = ""
+    since: str = ""
     dry_run: bool = False
     repository: str = ""
     store: str = ""
@@ -64,6 +65,7 @@ class NotifyOptions(TypedDict, total=False):
     slack: str
     github: Path
     file: Path
+    since: str
     dry_run: bool
     repository: Path
     store: str
@@ -145,7 +147,12 @@ def send_notifications(request: NotifyRequest) -> NotifyResult:
     with closing(connect(find_store(request.store, request.config))) as database:
         notes = update_if_possible(database)
         with database.reading():
-            groups = [group for group in read_groups(database) if is_open_regression(group)]
+            is_recent = find_since(database, request.since)
+            groups = [
+                group
+                for group in read_groups(database)
+                if is_open_regression(group) and any(map(is_recent, regressions_of(group)))
+            ]
         ready = [group for group in groups if not all(each.is_provisional for each in regressions_of(group))]
         deliveries: list[Delivery] = []
         for channel, target in targets.items():

@@ -26,8 +26,9 @@ TORCH_WARNINGS = [
     pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),
     # The compiler looks at every tensor's gradient, and itself hides what torch says to that.
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
+    pytest.mark.usefixtures("quiet_machine"),
 ]
-"""For ``pytestmark``: warnings that are none of our business."""
+"""For ``pytestmark``: warnings that are none of our business, and other work that is none either."""
 
 QUICK = {"repeat": 3}
 Graph = torch.fx.GraphModule

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from torchstone.define.benchmarks import Check, Work
+from torchstone.worker.machine.strain import Strain, StrainWatch
 
 pytestmark = TORCH_WARNINGS
 
@@ -307,3 +308,9 @@ def test_capture_is_measured_too() -> None:
 @pytest.mark.parametrize("mode", ["inference", "training"])
 def test_backends_of_torch_itself_pass(backend: str, mode: str) -> None:
     passes(linear, backend=backend, mode=mode)
+
+
+def test_other_work_while_it_was_compiled_is_a_caution(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StrainWatch, "read", lambda _: Strain(2.0, 280, 0.9))
+    (caution,) = measure(linear).cautions
+    assert caution.startswith("other work took the processor away for 45% of the time it was compiled")

@@ -29,12 +29,6 @@ HAS_PEAK = os.access("/proc/self/clear_refs", os.W_OK)
 MEGABYTES = 2**20
 
 
-@pytest.fixture(autouse=True)
-def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever else this machine does, it is not what these tests are about."""
-    monkeypatch.setattr(StrainWatch, "read", lambda _: Strain())
-
-
 def perform(build: Callable[..., Any], **axes: Any) -> Ended:  # noqa: ANN401  (axes differ in type)
     ended = measure(build, "performance", **axes)
     assert (ended.status, ended.error) == ("pass", None)

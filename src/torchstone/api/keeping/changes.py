@@ -107,11 +107,7 @@ class ChangesResult(Struct, frozen=True):
 
     def render(self, style: str = "text") -> str:
         """Return the changes as text, JSON or Markdown."""
-        if style not in _RENDERERS:
-            raise UsageError(
-                f"{style}: no such style",
-                advice=f"{did_you_mean(style, STYLES)}the styles are {', '.join(STYLES)}",
-            )
+        check_style(style)
         return _RENDERERS[style](self.view)
 
     def __str__(self) -> str:
@@ -135,7 +131,7 @@ def find_all_changes(request: ChangesRequest) -> ChangesResult:
     with closing(connect(find_store(request.store, request.config))) as database:
         notes = update_if_possible(database)
         with database.reading():
-            since = _find_since(database, request.since)
+            since = find_since(database, request.since)
             found = read_groups(database, branch=request.branch)
             ((series,),) = database.query("SELECT count(*) FROM detections")
             runs = list_runs(database)
@@ -151,6 +147,15 @@ def find_all_changes(request: ChangesRequest) -> ChangesResult:
                     notes=notes,
                 )
             )
+
+
+def check_style(style: str) -> None:
+    """Raise an error for a style that there is not."""
+    if style not in STYLES:
+        raise UsageError(
+            f"{style}: no such style",
+            advice=f"{did_you_mean(style, STYLES)}the styles are {', '.join(STYLES)}",
+        )
 
 
 def update_if_possible(database: Database) -> tuple[str, ...]:
@@ -173,7 +178,7 @@ def compile_filters(filters: Sequence[str]) -> Callable[[SeriesChange], bool]:
     return lambda change: all(each.search(change.series.case.benchmark) for each in patterns)
 
 
-def _find_since(database: Database, since: str) -> Callable[[SeriesChange], bool]:
+def find_since(database: Database, since: str) -> Callable[[SeriesChange], bool]:
     """Return a function that finds out whether a change is not older than a day or a revision."""
     if not since:
         return lambda _: True

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from torchstone.api.keeping.changes import tabulate_groups, update_if_possible
+from torchstone.api.keeping.changes import check_style, tabulate_groups, update_if_possible
 from torchstone.api.keeping.group_pages import describe_group
 from torchstone.api.keeping.group_views import view_group, view_groups
-from torchstone.api.requests import Path, Texts
+from torchstone.api.requests import Path, Texts, make_request, take
 from torchstone.api.showing import show_html
 from torchstone.core.config import find_store
 from torchstone.core.errors import UsageError
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 _JUDGED_BY = 3
 """How many of the newest points must be back before a person can say that a group is fixed."""
-STYLES = ("text", "json", "markdown")
 
 
 class TriageResult(Struct, frozen=True):
@@ -75,6 +74,7 @@ class TriageResult(Struct, frozen=True):
 
     def render(self, style: str = "text") -> str:
         """Return the groups as text, JSON or Markdown."""
+        check_style(style)
         if style == "json":
             return render_changes_json(self.view)
         if style == "markdown":
@@ -100,6 +100,7 @@ class GroupResult(Struct, frozen=True):
 
     def render(self, style: str = "text") -> str:
         """Return the group as text, JSON or Markdown; the latter is the body of an issue."""
+        check_style(style)
         if style == "json":
             return render_page_json(self.page)
         return render_group_markdown(self.page) if style == "markdown" else render_group_text(self.page)
@@ -139,6 +140,28 @@ def _page_record(page: GroupPage) -> dict[str, object]:
     }
 
 
+class _ListRequest(Struct, frozen=True, kw_only=True):
+    """Which groups: in these states, or all with ``closed``; of an owner, on a branch."""
+
+    states: tuple[str, ...] = ()
+    closed: bool = False
+    owner: str = ""
+    branch: str = ""
+
+
+class _SetRequest(Struct, frozen=True, kw_only=True):
+    """A decision about a group. ``of`` is the group of which it is a duplicate, ``seen`` the last event that was known."""
+
+    group: int | str
+    state: str
+    reason: str = ""
+    link: str = ""
+    owner: str = ""
+    author: str = ""
+    of: int | str | None = None
+    seen: int | None = None
+
+
 class Triage:
     """The triage of a store, by its path or URL; without one, the store of the configuration.
 
@@ -147,8 +170,8 @@ class Triage:
     """
 
     def __init__(self, store: Path = "", config: str | None = None) -> None:
-        self._named = str(store)
-        self._location = find_store(str(store), config)
+        self._named = take("store", store, str)
+        self._location = find_store(self._named, take("config", config, str | None))
 
     @contextmanager
     def _opened(self) -> Iterator[Database]:
@@ -159,7 +182,9 @@ class Triage:
         self, states: Texts = (), *, closed: bool = False, owner: str = "", branch: str = ""
     ) -> TriageResult:
         """Return the open groups; with ``closed`` all, with ``states`` those in these states."""
-        chosen = {parse_state(each) for each in ((states,) if isinstance(states, str) else states) if each}
+        given = {"states": states, "closed": closed, "owner": owner, "branch": branch}
+        request = make_request(_ListRequest, given)
+        chosen = {parse_state(each) for each in request.states if each}
         with self._opened() as database:
             notes = update_if_possible(database)
             with database.reading():
@@ -189,6 +214,7 @@ class Triage:
 
     def show(self, group: int | str, *, repository: str = "") -> GroupResult:
         """Return everything about a group. ``repository`` is a folder in the repository of the revisions, by default the current one."""
+        group, repository = take("group", group, int | str), take("repository", repository, str)
         with self._opened() as database:
             update_if_possible(database)
             with database.reading():
@@ -211,17 +237,19 @@ class Triage:
 
         ``seen`` is the last event that was known: if somebody has decided otherwise since then, nothing is changed.
         """
-        wanted = parse_state(state)
+        texts = {"state": state, "reason": reason, "link": link, "owner": owner, "author": author}
+        request = make_request(_SetRequest, {"group": group, "of": of, "seen": seen, **texts})
+        wanted = parse_state(request.state)
         with self._opened() as database, database.writing():
-            found = find_group(database, str(group))
-            other = None if of is None else find_group(database, str(of))
-            _refuse_stale(found, seen)
+            found = find_group(database, str(request.group))
+            other = None if request.of is None else find_group(database, str(request.of))
+            _refuse_stale(found, request.seen)
             decision = Decision(
                 state=wanted,
-                reason=reason,
-                link=link,
-                owner=owner,
-                author=author or _user(),
+                reason=request.reason,
+                link=request.link,
+                owner=request.owner,
+                author=request.author or _user(),
                 duplicate_of=_duplicate_of(found, wanted, other),
             )
             check_decision(found, decision, other)

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from threading import Lock
 from urllib.parse import quote
 
 from torchstone.core.disk import make_folder
@@ -19,6 +20,9 @@ from torchstone.store.database.schema import APPLICATION_ID
 _OLDEST = (3, 37)  # the first with STRICT tables
 _CACHE = 128 * 1024  # KiB of pages in memory: a bulk import touches every series
 _FIRST_BYTES = b"SQLite format 3\0"
+_LOOKING = Lock()
+_LOOKED_AT: set[tuple[int, int]] = set()
+"""The files that were looked at and are SQLite files: device and inode."""
 _FULL = "the disk is full, or the file may not grow"
 _PROBLEMS = (
     ("SQLITE_BUSY", "another process has been writing to it for {patience:g} s", "try again later"),
@@ -50,6 +54,9 @@ class SqliteDatabase:
                 advice="use a Python with SQLite 3.37 or newer",
             )
         self._database = self._open(writes=creates)
+        with suppress(OSError):
+            found = os.stat(path)
+            _LOOKED_AT.add((found.st_dev, found.st_ino))
 
     def _refuse_what_is_no_store(self, *, creates: bool) -> None:
         if os.path.isdir(self.place):
@@ -59,12 +66,7 @@ class SqliteDatabase:
                 raise self._missing()
             make_folder(os.path.dirname(os.path.abspath(self.place)))
             return
-        try:
-            with open(self.place, "rb") as file:
-                start = file.read(len(_FIRST_BYTES))
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror}", path=self.place) from None
-        if start and start != _FIRST_BYTES:
+        if not _begins_as_store(self.place):
             raise InputError(
                 "this is no SQLite database", path=self.place, advice="name another file with --store"
             )
@@ -201,6 +203,26 @@ class SqliteDatabase:
         """Close the file; the last process to close it empties its log."""
         with self._told():
             self._database.close()
+
+
+def _begins_as_store(path: str) -> bool:
+    """Return whether a file begins as an SQLite file, or is empty. A file of this process is looked at only once.
+
+    Closing any handle on a file gives up all locks of the process on it, those of SQLite's connections too: then another process
+    that closes the store takes itself for the last one, and removes the log that is in use.
+    """
+    with _LOOKING:
+        try:
+            found = os.stat(path)
+            if (found.st_dev, found.st_ino) in _LOOKED_AT:
+                return True
+            with open(path, "rb") as file:
+                start = file.read(len(_FIRST_BYTES))
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", path=path) from None
+        if start == _FIRST_BYTES:
+            _LOOKED_AT.add((found.st_dev, found.st_ino))
+        return start in {b"", _FIRST_BYTES}
 
 
 def open_database(path: str, *, creates: bool) -> SqliteDatabase:

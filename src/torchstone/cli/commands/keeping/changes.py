@@ -33,9 +33,9 @@ OPTIONS = (
 def show_changes(_: tuple[str, ...] = (), **values: Any) -> int:  # noqa: ANN401  (the options, by name)
     """Show what changed in the store, open regressions first.
 
-    What was recorded since the last time is looked at first. Changes of one
-    cause are a group; 'torchstone triage' decides about groups. A change is
-    provisional until enough points, or measuring again, confirm it.
+    New runs are looked at first. Changes of one cause are a group;
+    'torchstone triage' decides about groups. A change is provisional until
+    enough points, or measuring again, confirm it.
 
     \b
     Examples:

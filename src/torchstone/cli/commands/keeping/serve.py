@@ -42,7 +42,7 @@ def serve_store(_arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN
 
     It shows the newest status and numbers of all cases, their history, runs,
     machines, and comparisons of any two of them. Every page is also JSON: its
-    address with .json at the end. Only this machine can open it.
+    address with .json at the end. By default, only this machine can open it.
 
     \b
     Examples:

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import click
 
-from torchstone.api.keeping.triage import STYLES, Triage
+from torchstone.api.keeping.changes import STYLES
+from torchstone.api.keeping.triage import Triage
 from torchstone.cli.options.output_checks import check_outputs
 from torchstone.cli.options.plain import FILE, Option
 from torchstone.cli.options.shared import CONFIG, show_progress
@@ -34,7 +35,12 @@ def _in_store(command: F) -> F:
 
 def _in_style(command: F) -> F:
     return click.option(
-        "--format", "style", type=click.Choice(STYLES), default="text", help="Output format (default: text)."
+        "--format",
+        "style",
+        type=click.Choice(STYLES),
+        default="text",
+        metavar="STYLE",
+        help="text, json or markdown (default: text).",
     )(command)
 
 
@@ -101,7 +107,7 @@ def list_groups(
 def show_group(group: str, repository: str, style: str, store: str, config: str | None) -> int:
     """Show everything about GROUP.
 
-    Its members with the worst first, the commits in its interval, what the
+    Shows its members, worst first, the commits in its interval, what the
     worst member shows, what was decided, and what can be done. As Markdown,
     it is the body of an issue.
 
@@ -122,7 +128,7 @@ def show_group(group: str, repository: str, style: str, store: str, config: str 
 @click.option("--reason", default="", metavar="TEXT", help="Why. Required for expected.")
 @click.option("--link", default="", metavar="URL", help="An issue, a discussion, a fix.")
 @click.option("--owner", default="", metavar="NAME", help="Who looks after it from now on.")
-@click.option("--of", "of", metavar="GROUP", help="With duplicate: of which group.")
+@click.option("--of", "of", metavar="GROUP", help="With duplicate: the group that it duplicates.")
 @click.option("--author", default="", metavar="NAME", help="Who decides (default: the user).")
 @_in_store
 def set_state(
@@ -162,13 +168,21 @@ def set_state(
 
 @triage_command.command("notify")
 @click.option("--webhook", default="", metavar="URL", help="Post JSON to this URL.")
-@click.option("--slack", default="", metavar="URL", help="Post a message of Slack's shape to this URL.")
+@click.option("--slack", default="", metavar="URL", help="Post a message to this Slack webhook.")
 @click.option("--github", default="", metavar="FILE", help="Write Markdown, the body of an issue or comment.")
 @click.option("--file", "file", default="", metavar="FILE", help="Add a line of JSON for each group.")
+@click.option("--since", default="", metavar="DATE|REV", help="Only changes since this day or revision.")
 @click.option("--dry-run", is_flag=True, help="Print what would be sent, and send nothing.")
 @_in_store
 def notify_command(
-    webhook: str, slack: str, github: str, file: str, dry_run: bool, store: str, config: str | None
+    webhook: str,
+    slack: str,
+    github: str,
+    file: str,
+    since: str,
+    dry_run: bool,
+    store: str,
+    config: str | None,
 ) -> int:
     """Tell people about open regressions, each group once.
 
@@ -191,7 +205,14 @@ def notify_command(
     if not dry_run:
         check_outputs(_NOTIFY_FILES, {"github": github or None, "file": file or None})
     request = NotifyRequest(
-        webhook=webhook, slack=slack, github=github, file=file, dry_run=dry_run, store=store, config=config
+        webhook=webhook,
+        slack=slack,
+        github=github,
+        file=file,
+        since=since,
+        dry_run=dry_run,
+        store=store,
+        config=config,
     )
     with show_progress("telling"):
         result = send_notifications(request)

@@ -29,9 +29,9 @@ OPTIONS = (STORE, OUTPUT, RUNS, CONFIG)
 
 
 def write_pages(_arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
-    """Write the dashboard of a store as files that open without a server.
+    """Write the dashboard of a store as static files.
 
-    The pages are those of 'torchstone serve', without filters and
+    They open without a server. The pages are those of 'torchstone serve', without filters and
     comparisons. All links are relative, so the folder can be opened from a
     disk, published on any web server, or kept as a CI artifact.
 
