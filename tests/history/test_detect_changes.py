@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from comparison_files import case_of, counts
 from stored_runs import make_older, new_database, one_number, opened, recorded, run_of, to_record
 from torchstone.analyze.changepoints import find_changes
-from torchstone.core.records import Outcome
+from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.records import Measurement, Outcome
 from torchstone.history.change_records import Direction, SeriesChange
 from torchstone.history.change_rows import ChangesUpdate
 from torchstone.history.detect_changes import is_stale, update_changes
@@ -377,3 +378,41 @@ def test_recording_runs_one_by_one_gives_the_changes_of_all_at_once(
         update_changes(all_at_once)
         assert facts_of(one) == facts_of(all_at_once)
         assert verify(one).is_valid
+
+
+def test_a_step_of_a_long_quiet_series_is_seen_at_once(small: Database) -> None:
+    values = stepped(230, 220, 1.2)
+    record_values(small, values[:200])
+    update_changes(small)
+    ((before,),) = small.query("SELECT decided FROM detections WHERE series_id IS NOT NULL")
+    assert '"is_quiet":true' in before
+    closely = 0
+    for number in range(201, 231):
+        record_values(small, [values[number - 1]], first=number)
+        update_changes(small)
+        ((now,),) = small.query("SELECT decided FROM detections WHERE series_id IS NOT NULL")
+        closely += '"pending"' not in now
+        if number >= 221 + 1:
+            expected = [each.index for each in find_changes(values[:number])]
+            assert [int(each.first_new.revision, 16) - 1 for each in of_net(small)] == expected
+    assert 10 <= closely < 20  # after the step always, before it rarely
+
+
+def test_a_share_of_many_samples_is_a_pass_rate(small: Database) -> None:
+    chance = random.Random(3)  # noqa: S311  (noise, not secrets)
+    shares = MeasurementDetails(unit="share", better="higher", trials=())
+
+    def run(number: int) -> Any:  # noqa: ANN401  (a run)
+        passing = sum(chance.random() < (0.95 if number <= 30 else 0.7) for _ in range(200))
+        return run_of(
+            number,
+            [Outcome(case_of("net"), "pass", (Measurement("passing", (passing / 200,) * 200, shares),))],
+        )
+
+    recorded(small, *(run(number) for number in range(1, 61)))
+    update_changes(small)
+    (change,) = read_changes(small, ChangeQuery(metrics=("passing",)))
+    assert change.first_new.revision == revision(31)
+    assert change.direction is Direction.REGRESSION
+    assert change.before == pytest.approx(0.95, abs=0.02)
+    assert change.after == pytest.approx(0.7, abs=0.04)
