@@ -261,7 +261,7 @@ def test_a_users_cache_that_has_it_all_is_not_read(finished: Finished, tmp_path:
 
 
 def worsen(path: Path, target: Path, factors: Mapping[str, float]) -> str:
-    """The same run, with some of its numbers multiplied."""
+    """The same run as of a quiet machine, with some of its numbers multiplied."""
     run = read_run(path).run
 
     def changed(each: Measurement) -> Measurement:
@@ -271,7 +271,7 @@ def worsen(path: Path, target: Path, factors: Mapping[str, float]) -> str:
         )
 
     outcomes = tuple(
-        structs.replace(outcome, measurements=tuple(map(changed, outcome.measurements)))
+        structs.replace(outcome, measurements=tuple(map(changed, outcome.measurements)), cautions=())
         for outcome in run.outcomes
     )
     target.write_text(encode_run(structs.replace(run, outcomes=outcomes)))

@@ -15,7 +15,7 @@ from torchstone.cli.options.plain import FILE, Option
 from torchstone.cli.options.shared import CONFIG, show_progress
 from torchstone.cli.options.store_options import STORE
 from torchstone.cli.terminal.output import write_data
-from torchstone.core.errors import UsageError, printable
+from torchstone.core.errors import printable
 from torchstone.core.text.safe_text import escape_commands, escape_lines
 from torchstone.history.change_records import TriageState
 from torchstone.integrations.notify import NotifyRequest, NotifyResult, send_notifications
@@ -198,10 +198,6 @@ def notify_command(
       torchstone triage notify --github body.md
       TORCHSTONE_SLACK_WEBHOOK=... torchstone triage notify
     """
-    if "-" in {github, file}:
-        raise UsageError(
-            "expected the name of a file instead of -", advice="--dry-run prints what would be sent"
-        )
     if not dry_run:
         check_outputs(_NOTIFY_FILES, {"github": github or None, "file": file or None})
     request = NotifyRequest(

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from torchstone.cli.options.click_commands import make_command
-from torchstone.cli.options.plain import Option
+from torchstone.cli.options.plain import FOLDER, Option
 from torchstone.cli.options.quantities import parse_number_from_zero
 from torchstone.cli.options.requests import make_request
 from torchstone.cli.options.shared import CONFIG, show_progress
@@ -16,7 +16,12 @@ from torchstone.core.text.units import count_of
 from torchstone.dashboard.static_site import RUN_PAGES, SiteRequest, write_site
 
 OUTPUT = Option(
-    "--output", "output", "FOLDER", "Folder to write; that of a former site is replaced.", short="-o"
+    "--output",
+    "output",
+    "DIR",
+    "Folder to write; that of a former site is replaced.",
+    short="-o",
+    writes=FOLDER,
 )
 RUNS = Option(
     "--runs",
@@ -41,7 +46,7 @@ def write_pages(_arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN
       torchstone site --store history.db -o public/benchmarks --runs 500
     """
     if not values["output"]:
-        raise UsageError("no folder given", advice="name one: torchstone site -o FOLDER")
+        raise UsageError("no folder given", advice="name one: torchstone site -o DIR")
     with show_progress("writing"):
         result = write_site(make_request(SiteRequest, OPTIONS, values))
     size = f"{result.size / 1e6:,.1f} MB"
