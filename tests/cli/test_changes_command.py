@@ -97,6 +97,7 @@ def test_a_store_without_changes_says_so(torchstone: Command) -> None:
         True,
     )
     assert json.loads(torchstone("changes", "--format", "json").out)["changes"] == []
+    assert ": no matching changes in 2 series" in torchstone("changes", "-k", "other").out
 
 
 def test_an_empty_store_says_so(torchstone: Command) -> None:

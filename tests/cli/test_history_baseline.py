@@ -156,6 +156,7 @@ def test_what_is_not_in_the_history_is_told(history: Command, tmp_path: Path) ->
     for name, told in (
         ("history:nowhere", "its branches are main"),
         ("history", "--baseline history:BRANCH"),
+        ("history", "the current folder is in no git repository"),
     ):
         ran = history("check", "new.jsonl", "--baseline", name)
         assert (ran.code, told in ran.err) == (2, True), ran.err
@@ -211,3 +212,11 @@ def test_a_run_is_judged_by_the_history_before_it_is_recorded(history: Command, 
     )
     ran = history("run", "smoke", "--only", "mlp", "--baseline", "history:none", "--device", "cpu")
     assert (ran.code, "has no such branch or run" in ran.err) == (2, True)
+
+
+def test_a_level_of_the_store_is_accepted_by_triage(history: Command, tmp_path: Path) -> None:
+    (tmp_path / "new.jsonl").write_text(encode_run(run_at(99, 1.2)))
+    for name in ("history", "history:main"):
+        ran = history("accept", "new.jsonl", "--baseline", name, "--add-new", "--yes")
+        assert (ran.code, "torchstone triage set GROUP expected" in ran.err) == (2, True), ran.err
+        assert not (tmp_path / name).exists()

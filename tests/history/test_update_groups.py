@@ -158,6 +158,13 @@ def test_a_machine_that_shifts_is_one_event(small: Database) -> None:
     assert group.name == f"all of EPYC; inductor on cpu: latency, {CASES} cases"
 
 
+def test_results_that_do_not_state_their_machine_are_those_of_one(small: Database) -> None:
+    Steps((40, range(CASES), 1.1)).record(small, range(1, 61), environment={})
+    (group,) = read_groups(small)
+    assert group.cause is Cause.MACHINE
+    assert group.name == f"a whole machine; inductor on cpu: latency, {CASES} cases"
+
+
 def test_code_that_slows_everything_on_all_machines_is_no_shift_of_a_machine(small: Database) -> None:
     here, there = Steps((40, range(CASES), 1.1)), Steps((40, range(CASES), 1.1))
     for first in range(1, 61, 10):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct, structs
@@ -18,6 +19,11 @@ HISTORY = "history"
 """The kind of a baseline that is the last level of each series in a store, rather than a file."""
 MANY_ALIKE = 16
 """The number of rows with one name that are searched one by one; more are indexed."""
+
+
+def names_history(baseline: str) -> bool:
+    """Return whether a baseline names a level of the store, such as ``history:main``, rather than a file."""
+    return baseline.partition(":")[0] == HISTORY and not os.path.exists(baseline)
 
 
 class ExpectedRow(Struct, frozen=True, gc=False):

@@ -175,7 +175,7 @@ def _find_targets(request: NotifyRequest) -> dict[NotificationChannel, str]:
         known = ((NotificationChannel.WEBHOOK, webhook), (NotificationChannel.SLACK, slack))
         targets = {channel: target for channel, target in known if target}
     if not targets and request.dry_run:
-        targets = {NotificationChannel.FILE: ""}
+        targets = {NotificationChannel.GITHUB: ""}
     if not targets:
         raise UsageError(
             "nobody to tell",

@@ -21,6 +21,7 @@ from torchstone.history.change_records import (
     TriageState,
 )
 from torchstone.history.triage.triage_rules import is_open_regression
+from torchstone.reporting.views.changes.change_view import certainty_text
 from torchstone.reporting.views.history.changes_view import (
     ChangeGroupView,
     ChangeQueueView,
@@ -223,7 +224,7 @@ def _member(change: SeriesChange, names: Names, number: int) -> MemberLine:
         format_value(change.after, unit)[:_LONGEST],
         _change_text(change),
         _TONES[change.direction],
-        f"{100 * change.certainty:.0f}%",
+        certainty_text(change.certainty),
         change.is_provisional,
         change.is_vanished,
         (change.last_old.run_id, change.last_old.revision[:_LONGEST]),

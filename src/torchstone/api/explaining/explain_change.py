@@ -78,4 +78,4 @@ def _say_nothing(old: Outcome, new: Outcome) -> str:
         each.details and (each.details.time_profile or each.details.profile) for each in (old, new)
     )
     advice = "" if has_profile else "; runs measured with --profile say more"
-    return f"the stored runs do not differ in anything that would explain it{advice}"
+    return f"what the runs stored of this case (status, graphs, caches, compile phases, kernels) does not explain it{advice}"

@@ -18,7 +18,7 @@ from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Reading
 from torchstone.formats import FORMATS, recognise, require_known
 from torchstone.formats.merge import merge, require_results
-from torchstone.gate.baseline import require_common_probe
+from torchstone.gate.baseline import names_history, require_common_probe
 from torchstone.gate.rules import RuleBook
 
 _HOLDING_MARGINS = ("pr-time-expected", "run")
@@ -88,6 +88,11 @@ def resolve_baseline(request: AcceptRequest) -> AcceptRequest:
         )
     if request.trust and request.repeat is None:
         raise UsageError("--trust requires --repeat", advice="leave it out")
+    if names_history(path):
+        raise UsageError(
+            f"--baseline {path}: a level of the store is no file that could be updated",
+            advice='accept its change instead: torchstone triage set GROUP expected --reason "..."',
+        )
     return structs.replace(request, baseline=path)
 
 

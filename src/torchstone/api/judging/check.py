@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date
@@ -27,7 +26,7 @@ from torchstone.core.records import Case, Reading
 from torchstone.core.upstream import find_version, platforms_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.formats.merge import merge, no_match, require_results
-from torchstone.gate.baseline import HISTORY, Baseline, require_common_probe, select_pair
+from torchstone.gate.baseline import Baseline, names_history, require_common_probe, select_pair
 from torchstone.gate.blocking_policy import Policy, make_policy
 from torchstone.gate.checking.against_baseline import check_against_baseline
 from torchstone.gate.criteria import looks_of
@@ -174,7 +173,7 @@ def read_baseline(given: Input, readings: Sequence[Reading], request: CheckReque
 
 def is_history(given: Input) -> bool:
     """Return whether a baseline names the history rather than a file."""
-    return isinstance(given, str) and given.partition(":")[0] == HISTORY and not os.path.exists(given)
+    return isinstance(given, str) and names_history(given)
 
 
 def probes_of(readings: Sequence[Reading]) -> dict[str, frozenset[str]]:

@@ -144,6 +144,7 @@ def find_all_changes(request: ChangesRequest) -> ChangesResult:
                     groups=view_groups(database, kept, request.store),
                     series=int(series),
                     newest=runs[-1].revision if runs else "",
+                    is_filtered=bool(request.filters or request.since or request.branch),
                     notes=notes,
                 )
             )

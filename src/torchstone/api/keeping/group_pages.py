@@ -53,5 +53,7 @@ def _find_evidence(database: Database, group: ChangeGroup) -> tuple[str, ...]:
     if not group.changes:
         return ()
     found = explain_change(database, group.changes[0])
-    changed = find_environment_changes(group.changes) if group.cause is Cause.ENVIRONMENT else ()
+    changed = (
+        find_environment_changes(group.changes) if group.cause is Cause.ENVIRONMENT else found.differences
+    )
     return (*map(str, changed), *found.lines)

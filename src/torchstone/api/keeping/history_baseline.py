@@ -22,7 +22,7 @@ from torchstone.history.reference_levels import (
     read_decisions,
 )
 from torchstone.history.update import bring_up_to_date
-from torchstone.measure.code.ancestry import find_merge_base, list_ancestors
+from torchstone.measure.code.ancestry import find_merge_base, is_in_repository, list_ancestors
 from torchstone.store.database.connection import Database
 from torchstone.store.database.opening import connect
 from torchstone.store.reading_runs import find_runs, list_runs, read_environment, read_run
@@ -117,10 +117,12 @@ def _before_merge_base(runs: Sequence[StoredRun], request: HistoryRequest) -> li
     base = find_merge_base(folder, commit)
     advice = "name a branch or a run instead: --baseline history:BRANCH"
     if not base:
-        raise UsageError(
-            f"--baseline {request.name}: this repository does not know where {commit[:12]} left its main branch",
-            advice=advice,
-        )
+        problem = f"this repository does not know where {commit[:12]} left its main branch"
+        if not is_in_repository(folder):
+            problem = (
+                "the current folder is in no git repository, so nobody knows where the main branch was left"
+            )
+        raise UsageError(f"--baseline {request.name}: {problem}", advice=advice)
     ancestors = list_ancestors(folder, base)
     found = [run for run in runs if run.commit in ancestors]
     if not found:

@@ -208,6 +208,7 @@ class Triage:
                 series=int(series),
                 newest=runs[-1].revision if runs else "",
                 closed=left,
+                is_filtered=bool(chosen or owner or branch),
                 notes=notes,
             )
         )

@@ -36,14 +36,14 @@ class _Level(Struct):
     end: int | None = None
 
 
-def find_shifted_machine(database: Database, changes: Sequence[SeriesChange]) -> str:
-    """Return the machine whose shift explains the changes of a group; empty if none does."""
+def find_shifted_machine(database: Database, changes: Sequence[SeriesChange]) -> str | None:
+    """Return the machine whose shift explains the changes of a group, empty if it has no name; None if no shift does."""
     timed = [each for each in changes if each.metric.unit in TIME_UNITS]
     machine, count = Counter(each.series.machine for each in timed).most_common(1)[0] if timed else ("", 0)
     if len(changes) - count > _MOST_ELSEWHERE * len(changes):
-        return ""
+        return None
     if len({each.series.case for each in timed}) < FEWEST_SERIES:
-        return ""
+        return None
     around = _find_runs(database, timed)
     metrics = {each.metric.name for each in timed}
     series = _read_times(database, around)
@@ -54,7 +54,7 @@ def find_shifted_machine(database: Database, changes: Sequence[SeriesChange]) ->
     controls = _read_controls(
         database, around, {run for each in here for run in (*each.before, *each.behind)}
     )
-    return machine if has_shifted(here, others, controls) else ""
+    return machine if has_shifted(here, others, controls) else None
 
 
 def _find_runs(database: Database, changes: Sequence[SeriesChange]) -> _Around:

@@ -150,7 +150,9 @@ class _Grouping:
         if found:
             return f"{', '.join(map(str, found))}; {name}", Cause.ENVIRONMENT
         machine = find_shifted_machine(self._database, changes)
-        return (f"all of {machine}; {name}", Cause.MACHINE) if machine else (name, Cause.CODE)
+        if machine is None:
+            return name, Cause.CODE
+        return f"{f'all of {machine}' if machine else 'a whole machine'}; {name}", Cause.MACHINE
 
     def _remove_empty(self) -> tuple[int, ...]:
         """Remove groups without members that nobody decided about."""

@@ -40,6 +40,11 @@ def has_history(folder: str) -> bool:
     return answer.code == 0 and answer.out.strip() == "false"
 
 
+def is_in_repository(folder: str) -> bool:
+    """Return whether a folder is in a git repository."""
+    return ask_git(["rev-parse", "--git-dir"], folder).code == 0
+
+
 def find_heights(folder: str, commits: Iterable[str], known: Mapping[str, int]) -> dict[str, int]:
     """Return the heights of commits, given by their full names. ``known`` are heights of other commits, which shorten the search.
 

@@ -6,7 +6,7 @@ import re
 
 from msgspec import Struct
 
-from torchstone.measure.code.ancestry import resolve_commits
+from torchstone.measure.code.ancestry import is_in_repository, resolve_commits
 from torchstone.measure.code.git import ask_git
 
 MOST_LISTED = 200
@@ -42,7 +42,7 @@ class CommitList(Struct, frozen=True):
 def list_commits(repository: str, after: str, until: str, most: int = MOST_LISTED) -> CommitList:
     """Return the commits that ``until`` has and ``after`` has not. A missing repository or an unknown revision is no error: the result says so."""
     where = repository or "the current folder"
-    if ask_git(["rev-parse", "--git-dir"], repository).code != 0:
+    if not is_in_repository(repository):
         return CommitList(problem=f"{where} is in no git repository")
     if not after or not until:
         return CommitList(

@@ -72,7 +72,9 @@ def _cases_of(connection: Database, suite: str, name: str) -> list[tuple[int, Ca
         raise UsageError(f"{name}: {count_of(len(suites), 'suite')} have it", advice=f"name one: {listed}")
     if not found:
         known = [str(row[0]) for row in connection.query("SELECT DISTINCT benchmark FROM cases")]
-        raise UsageError(f"{name}: no such benchmark in {connection.place}", advice=did_you_mean(name, known))
+        raise UsageError(
+            f"{name}: no such benchmark in {connection.place}", advice=did_you_mean(name, known).rstrip()
+        )
     return found
 
 

@@ -25,7 +25,7 @@ OPTIONS = (
         short="-k",
     ),
     Option("--format", "style", "STYLE", "text, json or markdown (default: text).", choices=STYLES),
-    Option("--gate", "gate", "", "Exit code 1 if a confirmed regression is open."),
+    Option("--gate", "gate", "", "Exit code 1 if a regression is open that is no longer provisional."),
     CONFIG,
 )
 
@@ -35,7 +35,8 @@ def show_changes(_: tuple[str, ...] = (), **values: Any) -> int:  # noqa: ANN401
 
     New runs are looked at first. Changes of one cause are a group;
     'torchstone triage' decides about groups. A change is provisional until
-    enough points, or measuring again, confirm it.
+    enough points, or measuring again, confirm it; until then it does not
+    count for --gate.
 
     \b
     Examples:

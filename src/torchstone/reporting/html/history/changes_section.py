@@ -36,7 +36,9 @@ def render_changes(view: ChangeQueueView, links: PageLinks) -> str:
     page = ShellPage("changes", view.title, links, view.bar, json_query=view.filters.to_query(page=view.page))
     header = ("state", "change", "worst", "", "members", "between", "cause", "owner", "first seen")
     rows = [_group(row, links) for row in view.rows]
-    table = render_table_of(header, rows, "Groups of changes") if rows else _nothing(view)
+    table = (
+        render_table_of(header, rows, "Groups of changes", numbers={"members"}) if rows else _nothing(view)
+    )
     return render_shell(
         page, table, _closed(view, links), render_pages("changes", links, view.page, view.pages, query)
     )
@@ -101,6 +103,7 @@ def _facts(view: ChangeGroupView, links: PageLinks) -> Markup:
     line = view.line
     old, new = line.between
     facts = {
+        "group": str(line.id),
         "worst": f"{line.worst} {line.change}",
         "branch": line.branch,
         "cause": line.cause,
@@ -148,9 +151,9 @@ def _decision_form(view: ChangeGroupView) -> Markup:
         )
         for name, hint in (
             ("reason", "why; needed for expected"),
-            ("owner", ""),
+            ("owner", "name"),
             ("link", "https://"),
-            ("of", "duplicate of group"),
+            ("of", "number, for duplicate"),
         )
     ]
     return element(
@@ -166,7 +169,7 @@ def _decision_form(view: ChangeGroupView) -> Markup:
 
 
 def _evidence(view: ChangeGroupView) -> Markup:
-    items = [element("li", text) for text in (*view.clues, *view.differences)]
+    items = [element("li", text) for text in (*view.differences, *view.clues)]
     if not items:
         return NOTHING
     return join(element("h2", "What differs between the runs on both sides"), element("ul", items))
@@ -198,7 +201,9 @@ def _members(view: ChangeGroupView, links: PageLinks) -> Markup:
         "seen",
     )
     rows = [_member(member, links) for member in view.members]
-    return render_table_of(header, rows, "Members, worst first")
+    return render_table_of(
+        header, rows, "Members, worst first", numbers={"before", "after", "change", "certainty"}
+    )
 
 
 def _member(member: MemberLine, links: PageLinks) -> Markup:

@@ -47,7 +47,7 @@ def render_health(view: HealthView, links: PageLinks) -> str:
         render_table_of(header, rows, "Suites by axes", "matrix"),
         element(
             "p",
-            "Means are geometric, over the cases of the newest revision that have the metric; changes are against the revision before, over the cases"
+            "Means are geometric, over the cases of the newest revision that have the metric (their number is in parentheses); changes are against the revision before, over the cases"
             " that both have.",
             class_="quiet",
         ),
@@ -66,7 +66,7 @@ def _lead(view: HealthView, links: PageLinks) -> Markup:
         class_="age",
     )
     failing = view.cases - view.passed - view.missing
-    changes = element("span", count_of(view.open_changes, "open change"), class_="figure")
+    changes = element("span", count_of(view.open_changes, "open regression"), class_="figure")
     parts = [
         element("a", changes, href=links.to("changes")),
         element(

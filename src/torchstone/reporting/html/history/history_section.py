@@ -216,7 +216,9 @@ def _table(view: CaseHistoryView, links: PageLinks) -> Markup:
     chart = view.charts[0]
     header = ("measured", "run", "revision", "status", chart.metric, "noise", "samples", "torch", "")
     rows = [_row(line, view.rows[at + 1 :], links) for at, line in enumerate(view.rows)]
-    return render_table_of(header, rows, "Runs of this case, newest first")
+    return render_table_of(
+        header, rows, "Runs of this case, newest first", numbers={chart.metric, "noise", "samples"}
+    )
 
 
 def _row(line: HistoryLine, older: Sequence[HistoryLine], links: PageLinks) -> Markup:

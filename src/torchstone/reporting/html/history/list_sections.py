@@ -30,7 +30,11 @@ def render_runs(view: RunsView, links: PageLinks) -> str:
     page = ShellPage("runs", view.title, links, view.bar, json_query=view.filters.to_query(page=view.page))
     header = ("run", "measured", "revision", "branch", "torch", "passed", "not passed", "")
     rows = [_run(run, view.rows[at + 1 :], links) for at, run in enumerate(view.rows)]
-    table = render_table_of(header, rows, "Runs, newest first") if rows else _nothing("run", view.filters)
+    table = (
+        render_table_of(header, rows, "Runs, newest first", numbers={"passed"})
+        if rows
+        else _nothing("run", view.filters)
+    )
     return render_shell(
         page, table, render_pages("runs", links, view.page, view.pages, view.filters.to_query())
     )
@@ -89,7 +93,7 @@ def render_cases(view: CasesView, links: PageLinks) -> str:
     header = ("status", "case", "suite", *(["machine"] if machines else []), *view.metrics, "newest run")
     rows = [_case(row, view.metrics, links, machines=machines) for row in view.rows]
     table = (
-        render_table_of(header, rows, "Cases; those that need a look first")
+        render_table_of(header, rows, "Cases; those that need a look first", numbers=view.metrics)
         if rows
         else _nothing("case", view.filters)
     )
@@ -116,7 +120,13 @@ def _case(row: CaseLine, metrics: Sequence[str], links: PageLinks, *, machines: 
         element("td", short_name(row.suite, 40)),
         element("td", short_name(row.machine, 40)) if machines else None,
         [_value(row, values[metric].text if metric in values else "", metric, links) for metric in metrics],
-        element("td", links.run(row.run_id, short_revision(row.revision)), " ", render_time(row.when)),
+        element(
+            "td",
+            links.run(row.run_id, short_revision(row.revision)),
+            " ",
+            render_time(row.when),
+            class_="newest",
+        ),
     )
 
 
@@ -136,7 +146,11 @@ def render_machines(view: MachinesView, links: PageLinks) -> str:
     )
     header = ("machine", "cases", "series", "newest run", "usual noise", "noisiest series")
     rows = [_machine(row, links) for row in view.rows]
-    table = render_table_of(header, rows, "Machines") if rows else _nothing("machine", view.filters)
+    table = (
+        render_table_of(header, rows, "Machines", numbers={"cases", "series"})
+        if rows
+        else _nothing("machine", view.filters)
+    )
     return render_shell(page, explained, table)
 
 

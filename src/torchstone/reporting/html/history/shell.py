@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
@@ -96,6 +96,8 @@ def _filter_bar(page: ShellPage) -> Markup:
         find = element("input", type="search", placeholder="text in the rows shown", data_find=True)
         fields: Child = [element("label", "find ", find)]
         return join(problems, element("div", fields, _counted(bar), class_="filter-bar"))
+    if not bar.fields:
+        return join(element("p", _counted(bar)), problems)
     given = any(field.value for field in bar.fields if field.name != "branch")
     hidden = [element("input", type="hidden", name=name, value=value) for name, value in bar.hidden if value]
     form = element(
@@ -171,9 +173,14 @@ def render_pages(path: str, links: PageLinks, page: int, pages: int, query: str)
     return element("p", before, f" Page {page:,} of {pages:,} ", after, class_="pages")
 
 
-def render_table_of(header: Sequence[Child], rows: Sequence[Markup], label: str, kind: str = "") -> Markup:
-    """Render a table that scrolls on a narrow screen, and whose rows the keys can walk."""
-    head = element("tr", [element("th", each, scope="col") for each in header])
+def render_table_of(
+    header: Sequence[str], rows: Sequence[Markup], label: str, kind: str = "", numbers: Collection[str] = ()
+) -> Markup:
+    """Render a table that scrolls on a narrow screen, and whose rows the keys can walk. ``numbers`` are the headers of columns of numbers."""
+    cells = [
+        element("th", each, scope="col", class_="number" if each in numbers else None) for each in header
+    ]
+    head = element("tr", cells)
     table = element(
         "table",
         element("thead", head),

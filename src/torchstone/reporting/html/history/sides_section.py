@@ -19,6 +19,7 @@ from torchstone.reporting.html.history.shell import (
 from torchstone.reporting.views.history.sides_view import ComparedLine, ComparedSide, SidesView
 
 _HEADER = ("verdict", "case", "metric", "a", "b", "change", "interval", "trials a / b", "why")
+_NUMBERS = frozenset({"a", "b", "change", "interval", "trials a / b"})
 _MOST_ALERTS = 8
 
 
@@ -32,7 +33,7 @@ def render_sides(view: SidesView, links: PageLinks) -> str:
         return render_shell(page, _suggestions(view, links))
     rows = [_row(row, links) for row in view.rows]
     table = (
-        render_table_of(_HEADER, rows, "Compared rows; those that need a look first")
+        render_table_of(_HEADER, rows, "Compared rows; those that need a look first", numbers=_NUMBERS)
         if rows
         else element("p", "No row needs a look.", class_="empty")
     )

@@ -119,13 +119,14 @@ class GroupView(Struct, frozen=True, kw_only=True):
 
 
 class ChangesView(Struct, frozen=True, kw_only=True):
-    """All groups of a store that were asked for, open regressions first. ``closed`` groups are left out."""
+    """All groups of a store that were asked for, open regressions first. ``closed`` groups are left out; ``is_filtered`` if others may be, too."""
 
     store: str
     groups: tuple[GroupView, ...]
     series: int
     newest: str = ""
     closed: int = 0
+    is_filtered: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -142,6 +143,8 @@ class ChangesView(Struct, frozen=True, kw_only=True):
     def headline(self) -> str:
         """What is open, in one line."""
         looked = f"{self.series:,} series" + (f" up to {short(self.newest)}" if self.newest else "")
+        if not self.groups and self.is_filtered:
+            return f"{self.store}: no matching changes in {looked}"
         if not self.groups:
             return f"{self.store}: {'nothing open' if self.closed else 'no changes'} in {looked}"
         provisional = len(self.open_regressions) - len(self.confirmed)

@@ -22,6 +22,8 @@ from torchstone.store.stored import StoredRun
 
 _CALM = frozenset({Verdict.SAME, Verdict.PASS, Verdict.EXPECTED_FAILURE, Verdict.QUARANTINED})
 _LONGEST = 300
+_OPTION = "; --cross-environment compares them anyway"
+"""What the command says; the page has a link instead."""
 
 
 class ComparedSide(Struct, frozen=True):
@@ -129,11 +131,11 @@ def make_sides_view(
         filters,
         bar,
         *sides,
-        page.headline.text,
+        page.headline.text.partition("; policy ")[0],
         page.headline.tone,
         tuple((verdict.value, number) for verdict, number, _ in page.counts),
         page.facts[2:],
-        tuple(text[:1000] for text in texts),
+        tuple(text.replace(_OPTION, "")[:1000] for text in texts),
         page.means,
         tuple(_line(row, report, numbers) for row in shown),
         calm,
