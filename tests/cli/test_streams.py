@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,12 @@ QUICK = {
     "quarantine list": 0,
     "record good.csv --revision r1 --store kept.db": 0,
     "store info --store gone.db": 2,
+    "changes --store past/history.db": 0,
+    "changes --store past/history.db --format json": 0,
+    "triage list --store past/history.db": 0,
+    "triage show 7 --store past/history.db": 2,
+    "site --store gone.db -o pages": 2,
+    "serve --store gone.db": 2,
     "repro good.csv alpha": 2,
     "ab": 2,
     "cachebench --nonsense": 2,
@@ -86,6 +93,7 @@ PRODUCES = {
     "report good.csv -o -",
     "list --json",
     "show bad.csv --format json",
+    "changes --store past/history.db --format json",
 }
 """The commands whose standard output is for other programs, not for people: it must not be lost."""
 MEASURING = {
@@ -95,8 +103,19 @@ MEASURING = {
 }
 
 
+@pytest.fixture(scope="session")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with one run."""
+    folder = tmp_path_factory.mktemp("history")
+    (folder / "good.csv").write_text(GOOD)
+    assert run_in(folder, "record good.csv --revision r1 --store history.db", "")[0] == 0
+    return folder / "history.db"
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, history: Path) -> Path:
+    (tmp_path / "past").mkdir()
+    shutil.copy(history, tmp_path / "past")
     (tmp_path / "good.csv").write_text(GOOD)
     (tmp_path / "bad.csv").write_text(BAD)
     (tmp_path / "before.csv").write_text(TIMES.format(1.5))
@@ -122,7 +141,7 @@ def run_in(folder: Path, command: str, state: str) -> tuple[int, str]:
 
 
 def check_states(folder: Path, command: str, code: int, states: tuple[str, ...]) -> None:
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     started = [start_in(folder, command, state) for state in ("", *states)]
     (out, err), *said = [process.communicate(timeout=300) for process in started]
     plain, *codes = [process.returncode for process in started]

@@ -124,7 +124,7 @@ class DashboardPages:
         except UsageError as error:
             with self.pool.borrow() as database, database.reading():
                 view = kind.make(Asked(Browsing(database, ""), name=name))
-            told = " ".join(filter(None, (error.message, error.advice)))
+            told = "; ".join(filter(None, (error.message, error.advice)))
             text = kind.render(
                 msgspec.structs.replace(view, problem=told, given=given), PageLinks(_depth(request))
             )

@@ -131,6 +131,14 @@ def write_data(text: str) -> None:
         )
 
 
+def write_in_style(text: str, style: str) -> None:
+    """Print a result: data exactly, and text for people as everything else they read."""
+    if style == "text":
+        sys.stdout.write(text)
+    else:
+        write_data(text)
+
+
 def _is_interpreted(stream: TextIO) -> bool:
     """Return whether a terminal, or a CI service with workflow commands, would interpret the text.
 

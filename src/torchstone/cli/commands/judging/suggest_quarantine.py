@@ -12,6 +12,7 @@ from torchstone.cli.options.shared import show_progress
 from torchstone.cli.options.store_options import STORE
 from torchstone.cli.terminal.output import write_data
 from torchstone.core.config import QUARANTINE_NAME
+from torchstone.core.errors import printable
 from torchstone.core.text.safe_text import escape_commands, escape_lines
 from torchstone.core.text.units import count_of
 from torchstone.history.flaky_cases import POINTS
@@ -83,5 +84,9 @@ def suggest_command(
         done = (
             f"{count_of(len(found.entries), 'entry')} added, {count_of(len(found.releases), 'entry')} removed"
         )
-        print(f"\n{done}" if apply else "\nnothing was changed; add --apply to write this to the file")
+        print(
+            f"\n{printable(found.path)}: {done}"
+            if apply
+            else "\nnothing was changed; add --apply to write this to the file"
+        )
     return 0

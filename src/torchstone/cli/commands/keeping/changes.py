@@ -10,7 +10,7 @@ from torchstone.cli.options.plain import Option
 from torchstone.cli.options.requests import make_request
 from torchstone.cli.options.shared import CONFIG, show_progress
 from torchstone.cli.options.store_options import STORE
-from torchstone.cli.terminal.output import write_data
+from torchstone.cli.terminal.output import write_in_style
 
 OPTIONS = (
     STORE,
@@ -47,7 +47,8 @@ def show_changes(_: tuple[str, ...] = (), **values: Any) -> int:  # noqa: ANN401
     request = make_request(ChangesRequest, OPTIONS, values)
     with show_progress("looking for changes"):
         result = find_all_changes(request)
-    write_data(result.render(values["style"] or "text"))
+    style = values["style"] or "text"
+    write_in_style(result.render(style), style)
     return result.exit_code if values["gate"] else 0
 
 

@@ -53,7 +53,7 @@ def show_info(runs: bool, store: str) -> int:
     print(
         f"{count_of(counts['runs'], 'run')} ({info.pinned:,} pinned, {info.unfinished:,} unfinished) of"
         f" {count_of(counts['revisions'], 'revision')}, {count_of(counts['cases'], 'case')},"
-        f" {counts['series']:,} series, {count_of(counts['points'], 'point')}, {count_of(counts['changes'], 'change')}"
+        f" {counts['series']:,} series (without statuses), {count_of(counts['points'], 'point')}, {count_of(counts['changes'], 'change')}"
     )
     print(f"{_bytes(info.size)} on disk, {_bytes(info.raw_bytes)} of it raw samples and details")
     if info.last_recorded:

@@ -14,7 +14,7 @@ from torchstone.cli.options.output_checks import check_outputs
 from torchstone.cli.options.plain import FILE, Option
 from torchstone.cli.options.shared import CONFIG, show_progress
 from torchstone.cli.options.store_options import STORE
-from torchstone.cli.terminal.output import write_data
+from torchstone.cli.terminal.output import write_in_style
 from torchstone.core.errors import printable
 from torchstone.core.text.safe_text import escape_commands, escape_lines
 from torchstone.history.change_records import TriageState
@@ -90,7 +90,7 @@ def list_groups(
     """
     with show_progress("looking for changes"):
         found = Triage(store, config).list(states, closed=closed, owner=owner, branch=branch)
-    write_data(found.render(style))
+    write_in_style(found.render(style), style)
     return 0
 
 
@@ -118,7 +118,7 @@ def show_group(group: str, repository: str, style: str, store: str, config: str 
     """
     with show_progress("looking for changes"):
         found = Triage(store, config).show(group, repository=repository)
-    write_data(found.render(style))
+    write_in_style(found.render(style), style)
     return 0
 
 

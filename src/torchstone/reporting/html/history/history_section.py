@@ -24,7 +24,8 @@ from torchstone.reporting.svg.history_chart import describe_chart, draw_history
 from torchstone.reporting.views.history.case_page import BY_TIME, CaseHistoryView, HistoryLine, SeriesChoice
 from torchstone.reporting.views.history.chart_points import ChangeFlag, ChartView, EnvironmentMark, LevelLine
 
-_HOW = "Drag to zoom, double-click to see all, click a point to open its run, shift-drag to compare the two ends."
+_HOW = "Drag to zoom, double-click to see all, click a point to open its run"
+_COMPARE = ", shift-drag to compare the two ends"
 
 
 class ChartData(Struct, frozen=True):
@@ -176,7 +177,9 @@ def _chart(chart: ChartView, view: CaseHistoryView, links: PageLinks, at: int) -
         element("strong", chart.metric),
         f" ({chart.unit}{better})." if chart.unit else ".",
         f"{left_out}{gaps} ",
-        element("span", _HOW, class_="only-js") if at == 0 else None,
+        element("span", _HOW, NOTHING if links.is_static else _COMPARE, ".", class_="only-js")
+        if at == 0
+        else None,
     )
     block = element("script", Markup(encode_for_script(data)), type="application/json", class_="chart-data")
     drawn = element("div", draw_history(chart), block, class_="chart", aria_label=describe_chart(chart))

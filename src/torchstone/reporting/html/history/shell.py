@@ -92,6 +92,8 @@ def _filter_bar(page: ShellPage) -> Markup:
     if bar is None:
         return NOTHING
     problems = [element("p", text, class_="alert", role="alert") for text in bar.problems]
+    if page.links.is_static and not bar.total:
+        return join(*problems)
     if page.links.is_static:
         find = element("input", type="search", placeholder="text in the rows shown", data_find=True)
         fields: Child = [element("label", "find ", find)]
