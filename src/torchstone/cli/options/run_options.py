@@ -132,7 +132,7 @@ OPTIONS = (
     ),
     *in_section(
         "Judging",
-        Option("--baseline", "baselines", "FILE", "Judge the results against this baseline, as 'torchstone check' does. Repeatable.", multiple=True),
+        Option("--baseline", "baselines", "FILE", "Judge the results against this baseline, a file or a level of the store (history, history:BRANCH or history:RUN), as 'torchstone check' does. Repeatable.", multiple=True),
         Option("--decide", "decide", "", "Measure what is red or undecided again, in new processes, until it is decided."),
         Option("--decide-within", "decide_within", "TIME", "With --decide: time for the whole run (default: 10m).", parse=parse_seconds),
         Option("--policy", "policy", "NAME", "With --baseline: strict (default), lenient or upstream.", choices=POLICIES),
