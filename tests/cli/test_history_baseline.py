@@ -214,6 +214,24 @@ def test_a_run_is_judged_by_the_history_before_it_is_recorded(history: Command, 
     assert (ran.code, "has no such branch or run" in ran.err) == (2, True)
 
 
+@pytest.mark.parametrize("name", ["history:main", "history:45"])
+def test_results_with_the_old_name_of_a_benchmark_have_its_history(
+    history: Command, tmp_path: Path, name: str
+) -> None:
+    assert history("store", "rename", "net", "network").code == 0
+    _, rows = judge(history, tmp_path, run_at(99, 1.2, 4), "--baseline", name)
+    assert rows["net", "graph_breaks"]["expected"] == 2
+    assert {benchmark for benchmark, _ in rows} == {"net", "other"}
+
+
+def test_check_records_on_a_branch(history: Command, tmp_path: Path) -> None:
+    (tmp_path / "perf.csv").write_text("dev,name,batch_size,speedup,abs_latency\ncuda,net,4,2.0,10.0\n")
+    options = ("--rule", "abs_latency=ceiling:100", "--record", "--store", "own.db")
+    assert history("check", "perf.csv", *options, "--revision", "2026-11-19", "--branch", "release").code == 0
+    again = history("check", "perf.csv", "--baseline", "history:release", "--store", "own.db")
+    assert again.code == 0, again.err
+
+
 def test_a_level_of_the_store_is_accepted_by_triage(history: Command, tmp_path: Path) -> None:
     (tmp_path / "new.jsonl").write_text(encode_run(run_at(99, 1.2)))
     for name in ("history", "history:main"):

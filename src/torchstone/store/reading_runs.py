@@ -100,7 +100,7 @@ def read_run(connection: Database, run: StoredRun) -> Reading:
     statuses = _read_statuses(connection, run)
     details = _read_details(connection, run)
     if details:
-        renames = _read_renames(connection)
+        renames = read_renames(connection)
         given = tuple(_as_named(each, renames) for each in details.outcomes)
         outcomes = tuple(_with_samples(each, points.get(each.case.id, [])) for each in given)
     else:
@@ -165,7 +165,8 @@ def _read_statuses(connection: Database, run: StoredRun) -> dict[Case, str | Non
     return {decoder.decode(str(record)): None if status is None else str(status) for record, status in rows}
 
 
-def _read_renames(connection: Database) -> dict[tuple[str, str], str]:
+def read_renames(connection: Database) -> dict[tuple[str, str], str]:
+    """Return the new names of renamed benchmarks, by suite and old name."""
     rows = connection.query("SELECT suite, old, new FROM renames")
     return {(str(suite), str(old)): str(new) for suite, old, new in rows}
 

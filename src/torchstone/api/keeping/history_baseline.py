@@ -25,7 +25,8 @@ from torchstone.history.update import bring_up_to_date
 from torchstone.measure.code.ancestry import find_merge_base, is_in_repository, list_ancestors
 from torchstone.store.database.connection import Database
 from torchstone.store.database.opening import connect
-from torchstone.store.reading_runs import find_runs, list_runs, read_environment, read_run
+from torchstone.store.identity import renamed
+from torchstone.store.reading_runs import find_runs, list_runs, read_environment, read_renames, read_run
 from torchstone.store.recent import RecentPoints, RecentSeries, read_recent
 from torchstone.store.stored import StoredRun, machine_of
 
@@ -56,11 +57,30 @@ def read_history(request: HistoryRequest) -> Reading:
         with suppress(InputError):  # a store that cannot be written can be read
             bring_up_to_date(database)
         with database.reading():
-            return _read(database, request)
+            stored = _renamed_cases(database, request.results)
+            given = {new: old for old, new in stored.items()}
+            return _with_names(_read(database, request, stored), given)
 
 
-def _read(database: Database, request: HistoryRequest) -> Reading:
-    """Return the baseline from an open store."""
+def _renamed_cases(database: Database, results: Sequence[Reading]) -> dict[Case, Case]:
+    """Return those cases of the results whose benchmark has another name in the store, as the store names them."""
+    renames = read_renames(database)
+    planned = dict.fromkeys(case for reading in results for case in reading.run.plan)
+    new = {case: renames.get((case.suite, case.benchmark)) for case in planned}
+    stored = {case: renamed(case, name) for case, name in new.items() if name}
+    return {case: there for case, there in stored.items() if there not in planned}
+
+
+def _with_names(reading: Reading, names: Mapping[Case, Case]) -> Reading:
+    """Return a baseline with some of its cases named as in the results."""
+    run = reading.run
+    plan = tuple(names.get(case, case) for case in run.plan)
+    outcomes = tuple(structs.replace(each, case=names.get(each.case, each.case)) for each in run.outcomes)
+    return structs.replace(reading, run=structs.replace(run, plan=plan, outcomes=outcomes))
+
+
+def _read(database: Database, request: HistoryRequest, stored: Mapping[Case, Case]) -> Reading:
+    """Return the baseline from an open store. ``stored`` are the cases that have another name there."""
     own = {reading.run.id for reading in request.results if reading.kind == "run"}
     runs = [run for run in list_runs(database) if run.name not in own]
     chosen, is_one = _choose(database, runs, request)
@@ -77,7 +97,7 @@ def _read(database: Database, request: HistoryRequest) -> Reading:
     recent = read_recent(database, counted)
     decisions = read_decisions(database, (run.id for run in counted))
     environment = _machine_only(read_environment(database, counted[-1]))
-    outcomes = _levels(recent, decisions, _wanted(recent, request.results), request)
+    outcomes = _levels(recent, decisions, _wanted(recent, request.results, stored), request)
     newest = counted[-1]
     run = Run(
         f"{request.name} up to {newest.revision[:12]}",
@@ -132,10 +152,12 @@ def _before_merge_base(runs: Sequence[StoredRun], request: HistoryRequest) -> li
     return found
 
 
-def _wanted(recent: RecentPoints, results: Sequence[Reading]) -> dict[Case, str]:
+def _wanted(recent: RecentPoints, results: Sequence[Reading], stored: Mapping[Case, Case]) -> dict[Case, str]:
     """Return the cases that are expected, with their machines: those of the results, and of the newest run that has one of them."""
     wanted = {
-        case: machine_of(reading.run.environment, case) for reading in results for case in reading.run.plan
+        stored.get(case, case): machine_of(reading.run.environment, case)
+        for reading in results
+        for case in reading.run.plan
     }
     newest = max((place for (case, _), (_, place) in recent.statuses.items() if case in wanted), default=-1)
     machines = set(wanted.values())

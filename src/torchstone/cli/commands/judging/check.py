@@ -31,7 +31,7 @@ from torchstone.cli.options.shared import (
     UPSTREAM_VERSION,
     show_progress,
 )
-from torchstone.cli.options.store_options import RECORD, REVISION, STORE
+from torchstone.cli.options.store_options import BRANCH, RECORD, REVISION, STORE
 from torchstone.cli.terminal.show import REPORT_OPTIONS, plan_reports, refuse_overwriting, show
 from torchstone.core.config import POLICIES
 from torchstone.core.vocabulary import Verdict
@@ -100,6 +100,7 @@ OPTIONS = (
     RECORD,
     STORE,
     REVISION,
+    BRANCH,
     AS_OF,
     CONFIG,
 )
@@ -147,6 +148,7 @@ def check(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (t
             names,
             values["store"],
             revision=values["revision"],
+            branch=values["branch"],
             kind=request.kind,
             axes=request.axes,
             config=request.config,
