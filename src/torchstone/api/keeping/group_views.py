@@ -75,7 +75,13 @@ def view_group(
         changes=tuple(_view_change(each, group.state, known) for each in group.changes),
         notes=tuple(_view_event(event) for event in group.events),
         confirm=_confirm(database, told, store) if is_provisional and is_open_regression(group) else (),
+        show=f"torchstone triage show {group.id}{_option(store)}",
     )
+
+
+def _option(store: str) -> str:
+    """Return the option that names a store in a command."""
+    return f" --store {quote_word(store)}" if store else ""
 
 
 def _make_names(changes: Iterable[SeriesChange]) -> Names:
@@ -127,7 +133,7 @@ def list_commands(
     database: Database, group: ChangeGroup, view: GroupView, store: str = ""
 ) -> tuple[tuple[str, str], ...]:
     """Return what can be done about a group, each with its command."""
-    at = f" --store {quote_word(store)}" if store else ""
+    at = _option(store)
     set_to = f"torchstone triage set {group.id}"
     if not is_open(group):
         return (("open it again", f"{set_to} new{at}"),)

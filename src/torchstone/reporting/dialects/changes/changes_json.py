@@ -49,7 +49,7 @@ def change_record(change: ChangeView) -> dict[str, object]:
 def group_record(group: GroupView) -> dict[str, object]:
     """Return a group without its changes."""
     record: dict[str, object] = msgspec.to_builtins(group)
-    return {name: value for name, value in record.items() if name not in {"changes", "notes"}} | {
+    return {name: value for name, value in record.items() if name not in {"changes", "notes", "show"}} | {
         "effects": group.effects,
         "cases": group.cases,
     }

@@ -56,7 +56,7 @@ def group_lines(group: GroupView, most: int = MEMBERS) -> Iterator[str]:
     yield from member_lines(group.changes[:most], _INDENT + "  ")
     left = len(group.changes) - most
     if most and left > 0:
-        yield f"{_INDENT}  ... and {left} more: torchstone triage show {group.id}"
+        yield f"{_INDENT}  ... and {left} more: {escape_line(group.show)}"
     if group.confirm:
         yield f"{_INDENT}to confirm or refute it:"
         yield from (f"{_INDENT}  {escape_line(command)}" for command in group.confirm)

@@ -60,7 +60,10 @@ class NoteView(Struct, frozen=True, kw_only=True):
 
 
 class GroupView(Struct, frozen=True, kw_only=True):
-    """A group of changes: members with the worst first, and what was decided. ``confirm`` are the commands that would confirm it, if it is provisional."""
+    """A group of changes: members with the worst first, and what was decided.
+
+    ``confirm`` are the commands that would confirm it, if it is provisional; ``show`` is the one that shows all of it.
+    """
 
     id: int
     name: str
@@ -83,6 +86,7 @@ class GroupView(Struct, frozen=True, kw_only=True):
     changes: tuple[ChangeView, ...]
     notes: tuple[NoteView, ...] = ()
     confirm: tuple[str, ...] = ()
+    show: str = ""
 
     @property
     def needs_somebody(self) -> bool:
