@@ -71,6 +71,7 @@ class Comparison(Struct, frozen=True, gc=False):
 
     ``ratio`` is new / base; ``low`` and ``high`` are its confidence limits, 0 and infinity if unknown.
     ``p_value`` is None if nothing was tested; ``obstacle`` says why. ``logs`` are the log ratios of pairs.
+    Sides that were measured differently are not ``comparable``.
     """
 
     base: Evidence
@@ -83,6 +84,7 @@ class Comparison(Struct, frozen=True, gc=False):
     logs: tuple[float, ...] = ()
     obstacle: str = ""
     wrong: bool = False
+    comparable: bool = True
 
     @property
     def is_point(self) -> bool:

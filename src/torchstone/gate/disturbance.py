@@ -14,7 +14,6 @@ from torchstone.core.cautions import Caution, merged, span_of
 from torchstone.core.details.measurement_details import NO_DETAILS
 from torchstone.core.records import Measurement, Outcome, find_metric
 from torchstone.core.vocabulary import COMPILE_SECONDS, DEVICE_COUNTERPARTS, METRICS, SAVED, Probe
-from torchstone.gate.comparable import NOT_COMPARABLE
 from torchstone.gate.criteria import HostBound
 from torchstone.gate.judgement import Row
 
@@ -51,7 +50,7 @@ def is_all_disturbed(outcome: Outcome | None, metric: str) -> bool:
 
 def is_disturbed(row: Row) -> bool:
     """Return whether nothing but a disturbance of a side leaves a row undecided."""
-    if row.ruling.levels is not None or row.detail.startswith(NOT_COMPARABLE):
+    if row.ruling.levels is not None or not row.is_comparable:
         return False
     return any(is_all_disturbed(outcome, row.metric) for outcome in (row.new, row.base))
 

@@ -112,6 +112,11 @@ class Row(Struct, frozen=True, gc=False):
         return not ruling.blocks and ruling.verdict in QUIET
 
     @property
+    def is_comparable(self) -> bool:
+        """Return whether both sides were weighed, and measured in the same way."""
+        return self.comparison is not None and self.comparison.comparable
+
+    @property
     def detail(self) -> str:
         """The reason for the verdict, where the numbers do not show it."""
         return self.ruling.detail

@@ -32,14 +32,16 @@ _ONE_IN_TWENTY = 1.645
 NO_INTERVAL = "the interval that it states is not made of two finite positive numbers, the smaller one first"
 
 
-def weigh(base: Evidence, new: Evidence, *, alpha: float = 0.0, obstacle: str = "") -> Comparison:
+def weigh(
+    base: Evidence, new: Evidence, *, alpha: float = 0.0, obstacle: str = "", comparable: bool = True
+) -> Comparison:
     """Compare two sides with the method for their kind of evidence.
 
     ``alpha`` is 1 minus the confidence level of the interval; single values have no interval. ``obstacle`` says why the sides cannot be compared; then
-    there is no effect and no interval. Without a base, the interval is that of the new value itself.
+    there is no effect and no interval; not ``comparable`` says that they were measured differently. Without a base, the interval is that of the new value itself.
     """
     if obstacle:
-        return Comparison(base, new, obstacle=obstacle)
+        return Comparison(base, new, obstacle=obstacle, comparable=comparable)
     if base.kind == new.kind == VALUE:
         return _weigh_values(base, new)
     if base.kind == new.kind == COUNT and len(base.values) == len(new.values) == 1 and _are_counts(base, new):

@@ -76,7 +76,8 @@ class MetricWeigher:
             criteria = structs.replace(criteria, holds_noise=False)
         # Trials that took turns on one machine differ only in what is compared.
         obstacle = self._obstacle(None if paired else gap, before, after)
-        if not obstacle and not paired:
+        comparable = not obstacle
+        if comparable and not paired:
             before, after, obstacle = _steady_parts(base, new)
         measured = base.is_measured or new.is_measured
         evidence = evidence_of(before, after, measured=measured, own_margin=criteria.holds_noise)
@@ -84,7 +85,8 @@ class MetricWeigher:
             obstacle = _no_share(metric.rule, *evidence)
         if not paired and (host_bound := find_host_bound(base.outcome, new.outcome, after.metric)):
             criteria = structs.replace(criteria, host_bound=host_bound)
-        return weigh(*evidence, alpha=criteria.alpha, obstacle=obstacle), criteria
+        comparison = weigh(*evidence, alpha=criteria.alpha, obstacle=obstacle, comparable=comparable)
+        return comparison, criteria
 
     def recorded_cautions(self) -> list[Caution]:
         """Return what to say about rows that were judged by the criteria of the session that measured them."""

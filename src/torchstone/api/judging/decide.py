@@ -18,7 +18,6 @@ from torchstone.core.run_settings import Settings
 from torchstone.core.text.units import clock_text, count_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.baseline import Baseline
-from torchstone.gate.comparable import NOT_COMPARABLE
 from torchstone.gate.disturbance import is_all_disturbed
 from torchstone.gate.judgement import Row
 from torchstone.measure.deciding import TRIALS_AT_LOOKS, Deciding
@@ -83,7 +82,7 @@ def needs_more(row: Row) -> bool:
     if row.new is None or row.comparison is None:
         return False
     if row.verdict is Verdict.INCONCLUSIVE:
-        if row.detail.startswith(NOT_COMPARABLE):
+        if not row.is_comparable:
             return False
         was_disturbed = is_all_disturbed(row.new, row.metric) and not is_all_disturbed(row.base, row.metric)
         return row.ruling.levels is not None or was_disturbed

@@ -252,7 +252,7 @@ class MetricRows:
         """Judge a single value by the limits of its rule, as PyTorch's own scripts do."""
         why = self._comparability.obstacle(None, found.metric, found, wanted)
         obstacle = f"{NOT_COMPARABLE}{why}" if why else ""
-        comparison = weigh(value_of(wanted), value_of(found), obstacle=obstacle)
+        comparison = weigh(value_of(wanted), value_of(found), obstacle=obstacle, comparable=not why)
         return JudgedNumber(comparison, judge(comparison, rule, self._policy, found.metric, wanted.margin))
 
     def cautions(self) -> list[Caution]:

@@ -15,12 +15,11 @@ from torchstone.core.records import Reading
 from torchstone.core.text.units import clock_text
 from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, Verdict
 from torchstone.gate.baseline import HISTORY, expects_status
-from torchstone.gate.comparable import NOT_COMPARABLE
 from torchstone.gate.disturbance import is_all_disturbed
 from torchstone.gate.judgement import Row
 from torchstone.gate.rules import NEEDS_NO_BASELINE, RuleBook, numbers_count
 from torchstone.gate.trial_statuses import find_disagreement
-from torchstone.gate.weigh import NO_INTERVAL
+from torchstone.gate.weigh import has_no_interval
 
 _ACCEPTED = frozenset({Verdict.NEW, Verdict.MISSING, Verdict.REGRESSION, Verdict.IMPROVEMENT})
 
@@ -99,7 +98,7 @@ def _advise_on_undecided(row: Row) -> str:
     if row.ruling.levels is None:
         if advice := advise_on_unjudged(row, "the baseline"):
             return advice
-        if row.detail == NO_INTERVAL or (row.new and row.new.why_left_out(row.metric)):
+        if _has_no_interval(row) or (row.new and row.new.why_left_out(row.metric)):
             return "measure it again"
         return "measure it as the baseline was measured, or judge it by a baseline of its own"
     found, more = row.comparison, row.more_new
@@ -115,6 +114,12 @@ def _advise_on_undecided(row: Row) -> str:
     return f"measure it with --trials {trials}{seconds}, or run with --decide"
 
 
+def _has_no_interval(row: Row) -> bool:
+    """Return whether a side states an interval that is none."""
+    found = row.comparison
+    return found is not None and (has_no_interval(found.new) or has_no_interval(found.base))
+
+
 def advise_on_unjudged(row: Row, base: str) -> str:
     """Return what to do about a row that was disturbed, or whose trials disagree; empty for any other. ``base`` names the other side."""
     if row.verdict is not Verdict.INCONCLUSIVE or row.ruling.levels is not None or row.decided_by:
@@ -124,7 +129,7 @@ def advise_on_unjudged(row: Row, base: str) -> str:
     disturbed = [
         name for name, outcome in (("it", row.new), (base, row.base)) if is_all_disturbed(outcome, row.metric)
     ]
-    if not disturbed or row.detail.startswith(NOT_COMPARABLE):
+    if not disturbed or not row.is_comparable:
         return ""
     return f"measure {' and '.join(disturbed)} again on a quiet machine: a disturbed time decides nothing"
 
