@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-from torchstone.api.keeping.changes import STYLES, ChangesRequest, find_all_changes
+from torchstone.api.keeping.changes import STYLES, ChangesRequest, ChangesResult, find_all_changes
 from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.plain import Option
 from torchstone.cli.options.requests import make_request
 from torchstone.cli.options.shared import CONFIG, show_progress
 from torchstone.cli.options.store_options import STORE
 from torchstone.cli.terminal.output import write_in_style
+from torchstone.core.text.units import count_of
 
 OPTIONS = (
     STORE,
@@ -49,7 +51,19 @@ def show_changes(_: tuple[str, ...] = (), **values: Any) -> int:  # noqa: ANN401
         result = find_all_changes(request)
     style = values["style"] or "text"
     write_in_style(result.render(style), style)
-    return result.exit_code if values["gate"] else 0
+    return _tell_gate(result) if values["gate"] else 0
+
+
+def _tell_gate(result: ChangesResult) -> int:
+    """Return the exit code of the gate, with its reason on standard error."""
+    confirmed = len(result.view.confirmed)
+    waiting = len(result.open_regressions) - confirmed
+    if confirmed:
+        are = "is" if confirmed == 1 else "are"
+        sys.stderr.write(f"gate: {count_of(confirmed, 'confirmed regression')} {are} open: exit code 1\n")
+    elif waiting:
+        sys.stderr.write(f"gate: {count_of(waiting, 'open regression')}, provisional: exit code 0\n")
+    return result.exit_code
 
 
 changes_command = make_command("changes", show_changes, OPTIONS, "", required=False, bare=True)
