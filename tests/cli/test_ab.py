@@ -84,6 +84,7 @@ def git(folder: Path, *arguments: str) -> str:
     return ran.stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_side_that_does_four_times_the_work_is_a_regression_and_both_run_files_say_what_was_measured(
     torchstone: Command, write: WriteFile, tmp_path: Path
 ) -> None:

@@ -44,6 +44,7 @@ def breaking():
 '''
 
 
+@pytest.mark.slow
 def test_counts_are_measured_again_and_get_margins_from_their_spread(
     torchstone: Command, write: WriteFile, tmp_path: Path
 ) -> None:

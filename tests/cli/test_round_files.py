@@ -223,6 +223,7 @@ class TestWriteDdp:
         write_ddp(scaling_run(*sweep()), None, said.append)
         assert not list(tmp_path.iterdir())
 
+    @pytest.mark.slow
     def test_a_real_run_writes_a_report_that_can_be_its_baseline(
         self, torchstone: Command, tmp_path: Path
     ) -> None:

@@ -77,6 +77,7 @@ def test_waiting_for_ones_turn_is_not_counted_as_ones_own_time(bench: Bench) -> 
     assert {outcome.status for outcome in outcomes.values()} == {"pass"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [2, 4])
 def test_a_case_that_ran_out_of_memory_beside_others_is_measured_again_with_fewer(
     notes: Path, bench: Bench, jobs: int

@@ -67,6 +67,7 @@ def test_all_of_the_work_is_counted_and_every_iteration_kept() -> None:
     assert 100 <= measurement.samples[0] <= 110
 
 
+@pytest.mark.slow
 def test_only_what_the_compiler_does_is_counted_and_more_to_compile_costs_more() -> None:
     few, many = (count(compiling(times)).measurements[0] for times in (5, 50))
     assert few.metric == "compile_time_python_calls"
@@ -163,6 +164,7 @@ def test_what_work_measures_itself_is_kept_instead_of_a_count() -> None:
     assert result.measurements == [Measured("import_time_us", (7, 7))]
 
 
+@pytest.mark.slow
 def test_the_collector_is_off_while_the_compiler_is_counted_and_on_otherwise() -> None:
     seen: dict[str, set[bool]] = {"all": set(), "compile": set()}
 
@@ -266,6 +268,7 @@ def total_of(node: list[Any]) -> int:
     return int(own) + sum(map(total_of, below))
 
 
+@pytest.mark.slow
 def test_a_profile_of_training_names_aot_autograd_and_the_partitioner() -> None:
     def build() -> Any:  # noqa: ANN401
         weight = torch.ones(4, 4, requires_grad=True)
