@@ -184,8 +184,8 @@ def test_what_is_provisional_waits(torchstone: Command) -> None:
     ("options", "told"),
     [
         ((), "nobody to tell"),
-        (("--webhook", "hooks.example.com/secret"), "the URL for webhook is none"),
-        (("--slack", "ftp://example.com/secret"), "the URL for slack is none"),
+        (("--webhook", "hooks.example.com/secret"), "invalid URL for webhook"),
+        (("--slack", "ftp://example.com/secret"), "invalid URL for slack"),
         (("--file", "x", "--since", "last week"), "neither a date"),
         (("--file", "-"), "cannot write to standard output"),
         (("--github", "missing/folder/body.md"), "missing/folder"),

@@ -76,7 +76,7 @@ def test_what_answers_without_http_is_a_failure() -> None:
     "url", ["", "hooks.example.com/secret", "ftp://example.com/secret", "https:///", "https://a b/secret"]
 )
 def test_what_is_no_url_is_refused_without_showing_it(url: str) -> None:
-    with pytest.raises(UsageError, match="the URL for slack is none") as caught:
+    with pytest.raises(UsageError, match="invalid URL for slack") as caught:
         check_url(url, NotificationChannel.SLACK)
     assert "secret/" not in str(caught.value)
     assert not url or url not in str(caught.value)

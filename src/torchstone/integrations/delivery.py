@@ -51,7 +51,7 @@ def check_url(url: str, channel: NotificationChannel) -> None:
         or any(each.isspace() for each in url)
     ):
         raise UsageError(
-            f"the URL for {channel.value} is none",
+            f"invalid URL for {channel.value}",
             advice="expected https://... (it is a secret, so it is not shown)",
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from torchstone.api.browsing.browse_health import HEALTH_FILTERS
 from torchstone.api.browsing.browsing import Browsing
 from torchstone.reporting.views.history.cases_view import (
     SHOWN_METRICS,
@@ -27,19 +28,7 @@ from torchstone.store.browsing.run_pages import (
 )
 
 RUNS_FILTERS = ("text", "branch", "since", "page")
-CASES_FILTERS = (
-    "case",
-    "suite",
-    "device",
-    "mode",
-    "backend",
-    "dtype",
-    "probe",
-    "machine",
-    "status",
-    "branch",
-    "page",
-)
+CASES_FILTERS = (*HEALTH_FILTERS, "page")
 
 
 def browse_runs(browsing: Browsing, filters: PageFilters, problems: tuple[str, ...]) -> RunsView:
